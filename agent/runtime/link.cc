@@ -142,6 +142,10 @@ void CoordinatorLink::On(const SignRefused& refused) const {
   if (up_ && events_.on_sign_refused) events_.on_sign_refused(refused);
 }
 
+void CoordinatorLink::On(const AuthorityIs& authority) const {
+  if (up_ && events_.on_authority) events_.on_authority(authority);
+}
+
 void CoordinatorLink::On(const Wanted& wanted) {
   if (const std::string what = obedience_.WhyNot(wanted); !what.empty()) {
     const std::string why = absl::StrCat("the coordinator at ", addresses_.current(), " ", what);
@@ -189,6 +193,10 @@ void CoordinatorLink::SendDevices(const std::vector<HostDevice>& devices) {
 
 void CoordinatorLink::SendQuestion(const SignMember& question) {
   if (up_) session_->Send(FrameOf(question));
+}
+
+void CoordinatorLink::SendTrusts(const AgentTrusts& trusts) {
+  if (up_) session_->Send(FrameOf(trusts));
 }
 
 void CoordinatorLink::SendLog(const LogLines& lines) {

@@ -28,6 +28,7 @@ struct LinkEvents {
   std::function<void(const Wanted&)> on_wanted;        // after on_up
   std::function<void(const MemberSigned&)> on_signed;  // both after on_up, too; may be null
   std::function<void(const SignRefused&)> on_sign_refused;
+  std::function<void(const AuthorityIs&)> on_authority;  // likewise
   std::function<void(const absl::Status&)> on_down;    // an up session broke
   std::function<void(const absl::Status&)> on_failed;  // a try to get one; may be null
   // A coordinator is to be obeyed of which the folder of this host does not know yet: all that it
@@ -55,6 +56,7 @@ class CoordinatorLink {
   void SendExit(const ProcessExited& exited);
   void SendEnds();                                // likewise
   void SendQuestion(const SignMember& question);  // likewise, who asks asks again
+  void SendTrusts(const AgentTrusts& trusts);     // likewise
   // Likewise; each new session begins with the newest ones, too.
   void SendDevices(const std::vector<HostDevice>& devices);
   // Likewise, and nobody tells it again.
@@ -83,6 +85,7 @@ class CoordinatorLink {
   void On(const Wanted& wanted);
   void On(const MemberSigned& answer) const;
   void On(const SignRefused& refused) const;
+  void On(const AuthorityIs& authority) const;
   void OnBroken(int64_t session_number, const absl::Status& why);
 
   EventLoop& loop_;

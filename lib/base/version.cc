@@ -3,5 +3,7 @@
 namespace muster {
 
 const char kVersion[] = MUSTER_VERSION;
+const int32_t kProtocol = 1;
+const int32_t kOldestProtocol = 1;
 
 }  // namespace muster

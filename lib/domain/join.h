@@ -7,6 +7,8 @@
 #include <string>
 #include <variant>
 
+#include "lib/base/version.h"
+
 namespace muster {
 
 // host → coordinator, as its only word. The same key again renews the certificate.
@@ -15,6 +17,7 @@ struct JoinHost {
   std::string node;
   std::string public_key;   // as PublicKeyOf writes it
   int64_t now_unix_ms = 0;  // by the host's clock
+  Speaks speaks{};
   bool operator==(const JoinHost&) const = default;
 };
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/ids.h"
+#include "lib/base/version.h"
 #include "lib/domain/job.h"
 #include "lib/domain/lanes.h"
 #include "lib/domain/layout.h"
@@ -49,6 +50,7 @@ inline std::string DataLeftOut(const NumericEnvironment& environment) {
 struct AskJob {  // first frame of a process that does not know its job yet
   std::string job;
   std::string name;
+  Speaks speaks{};
 };
 struct Join {  // also after every new session to the coordinator: then the member is already known
   std::string job;
@@ -67,6 +69,7 @@ struct Join {  // also after every new session to the coordinator: then the memb
   // was told of none.
   LineageNumber recorded_lineage;
   Step recorded;
+  Speaks speaks{};
 };
 // What a member has, for the plan of a new view.
 struct LocalState {
@@ -149,6 +152,7 @@ struct JobIs {
   // Once a worker has joined: what servers, which have no task, learn the layout from. Without it a
   // server waits; it is told again when it is known.
   std::optional<NumericEnvironment> environment;
+  Speaks speaks{};
 };
 struct Seal {  // view `view` is forming: stop the one before and say what you hold
   TermNumber term;
@@ -218,6 +222,7 @@ struct Hello {  // the first frame of each end
   std::string job;
   MemberId from;
   MemberId to;
+  Speaks speaks{};
 };
 struct Inventory {  // at each new session and each active view: what the sender has of its open
                     // step
@@ -361,6 +366,7 @@ struct AgentHello {
   int32_t slots = 0;  // how many members, workers and servers, this host can hold
   std::vector<HostDevice> devices{};
   int64_t now_unix_ms = 0;  // by the host's clock, as certificates need clocks that agree
+  Speaks speaks{};
 };
 // It was told to end: its members are to leave, and nothing more is placed here. Said again in each
 // new session.
@@ -407,6 +413,7 @@ struct Wanted {
   // has heard.
   std::string cluster{};
   TermNumber term{};
+  Speaks speaks{};
   bool operator==(const Wanted&) const = default;
 };
 // A part of a log. Sums stay below what a number holds, whatever somebody claims to have left out.
@@ -457,8 +464,18 @@ struct SignRefused {
   ProcessName process;
   std::string why;
 };
-using FromAgent =
-    std::variant<AgentHello, ProcessExited, AgentEnds, LogLines, DevicesHeld, SignMember>;
-using ToAgent = std::variant<Wanted, MemberSigned, SignRefused>;
+// Whom to trust by now, as the hash of what certificates come with (docs/identity.md section 7).
+// Told at each session, and when it changes: whoever has another asks for new certificates.
+struct AuthorityIs {
+  std::string hash;  // SHA-256 of authority.pem, in hexadecimal digits
+};
+// The agent and all its members have certificates that came with that. Said when it becomes so, and
+// in each session.
+struct AgentTrusts {
+  std::string hash;  // as of AuthorityIs
+};
+using FromAgent = std::variant<AgentHello, ProcessExited, AgentEnds, LogLines, DevicesHeld,
+                               SignMember, AgentTrusts>;
+using ToAgent = std::variant<Wanted, MemberSigned, SignRefused, AuthorityIs>;
 
 }  // namespace muster

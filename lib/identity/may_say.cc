@@ -40,6 +40,7 @@ class Rows {
   Row operator()(const LogLines&) const { return {"LogLines", IsHost()}; }
   Row operator()(const DevicesHeld&) const { return {"DevicesHeld", IsHost()}; }
   Row operator()(const SignMember&) const { return {"SignMember", IsHost()}; }
+  Row operator()(const AgentTrusts&) const { return {"AgentTrusts", IsHost()}; }
 
   Row operator()(const Hello& hello) const { return {"Hello", Is(hello.job, hello.from)}; }
   Row operator()(const Inventory&) const { return {"Inventory", IsMember()}; }

@@ -27,6 +27,7 @@ void Put(const JobIs& is, v1::MemberFrame& frame) {
   *out.mutable_spec() = ToProto(is.spec);
   out.set_checkpoint_dir(is.checkpoint_dir);
   if (is.environment) Write(*is.environment, *out.mutable_environment());
+  Write(is.speaks, *out.mutable_speaks());
 }
 
 JobIs Get(Reader& reader, const v1::JobIs& message) {
@@ -37,6 +38,7 @@ JobIs Get(Reader& reader, const v1::JobIs& message) {
   is.term = TermNumber(reader.Number("term", message.term()));
   is.spec = reader.Unwrap("spec", FromProto(message.spec()));
   is.checkpoint_dir = reader.Text("checkpoint_dir", message.checkpoint_dir());
+  is.speaks = Read(reader, message.speaks());
   if (message.has_environment()) {
     const Reader::Scope scope(reader, "environment");
     is.environment = Read(reader, message.environment());
@@ -218,6 +220,7 @@ void Put(const Wanted& wanted, v1::MemberFrame& frame) {
   v1::Wanted& out = *frame.mutable_wanted();
   out.set_cluster(wanted.cluster);
   out.set_term(wanted.term.value());
+  Write(wanted.speaks, *out.mutable_speaks());
   for (const JobProcesses& job : wanted.jobs) {
     v1::JobProcesses& to = *out.add_jobs();
     to.set_job(job.job);
@@ -263,6 +266,7 @@ Wanted Get(Reader& reader, const v1::Wanted& message) {
   }
   wanted.cluster = reader.Text("cluster", message.cluster());
   wanted.term = TermNumber(reader.Number("term", message.term()));
+  wanted.speaks = Read(reader, message.speaks());
   return wanted;
 }
 
@@ -291,6 +295,14 @@ SignRefused Get(Reader& reader, const v1::SignRefused& message) {
   return {Read(reader, message.process()), Reader::Words(message.why())};
 }
 
+void Put(const AuthorityIs& is, v1::MemberFrame& frame) {
+  frame.mutable_authority_is()->set_hash(is.hash);
+}
+
+AuthorityIs Get(Reader&, const v1::AuthorityIs& message) {
+  return {Reader::Words(message.hash())};
+}
+
 using Either = std::variant<FromCoordinator, ToAgent>;
 
 std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
@@ -309,6 +321,7 @@ std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
     case Kind::kWanted: return ToAgent(Get(reader, frame.wanted()));
     case Kind::kMemberSigned: return ToAgent(Get(reader, frame.member_signed()));
     case Kind::kSignRefused: return ToAgent(Get(reader, frame.sign_refused()));
+    case Kind::kAuthorityIs: return ToAgent(Get(reader, frame.authority_is()));
     case Kind::KIND_NOT_SET: return std::nullopt;
   }
   return std::nullopt;

@@ -48,6 +48,7 @@ std::string Encode(const JoinHost& ask) {
   message.set_node(ask.node);
   message.set_public_key(ask.public_key);
   message.set_now_unix_ms(ask.now_unix_ms);
+  Write(ask.speaks, *message.mutable_speaks());
   return message.SerializeAsString();
 }
 
@@ -66,7 +67,8 @@ absl::StatusOr<JoinHost> DecodeJoinHost(std::string_view bytes) {
   JoinHost ask{.host = reader.OwnName("host", message.host()),
                .node = Reader::Words(message.node()),
                .public_key = message.public_key(),
-               .now_unix_ms = reader.Number("now_unix_ms", message.now_unix_ms())};
+               .now_unix_ms = reader.Number("now_unix_ms", message.now_unix_ms()),
+               .speaks = Read(reader, message.speaks())};
   reader.Require(ask.public_key.size() <= kMostKeyBytes, "public_key", "it is none");
   if (!reader.ok()) return Prefix("JoinHost", reader.status());
   return ask;

@@ -22,7 +22,7 @@ namespace muster {
 namespace {
 
 constexpr absl::string_view kMagic = "MSTRMAN1";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kFormat = 1;
 constexpr size_t kFixedBytes = 32;    // of the header: all but the cluster's id
 constexpr size_t kChecksumFrom = 16;  // of the header: what stands before is no part of it
 constexpr size_t kMostClusterBytes = 64;
@@ -86,10 +86,10 @@ struct Header {
 absl::StatusOr<Header> ReadHeader(absl::string_view bytes) {
   if (bytes.size() < kFixedBytes || bytes.substr(0, kMagic.size()) != kMagic)
     return absl::DataLossError("it is not the manifest of a checkpoint");
-  if (const uint64_t version = ReadNumber(bytes.substr(8, 4)); version != kVersion)
+  if (const uint64_t version = ReadNumber(bytes.substr(8, 4)); version != kFormat)
     return absl::FailedPreconditionError(absl::StrCat("it has version ", version,
                                                       ", and this version of muster knows ",
-                                                      kVersion, ": use the one that wrote it"));
+                                                      kFormat, ": use the one that wrote it"));
   const uint64_t cluster_bytes = ReadNumber(bytes.substr(28, 4));
   if (cluster_bytes > kMostClusterBytes || kFixedBytes + cluster_bytes > bytes.size())
     return absl::DataLossError("its header is cut short, or the id of its cluster too long");
@@ -136,7 +136,7 @@ std::string EncodeManifestFile(const ManifestFile& file) {
   AppendNumber(file.cluster.size(), 4, checked);
   checked += file.cluster;
   std::string bytes(kMagic);
-  AppendNumber(kVersion, 4, bytes);
+  AppendNumber(kFormat, 4, bytes);
   AppendNumber(Checksum(checked), 4, bytes);
   return absl::StrCat(bytes, checked, body);
 }

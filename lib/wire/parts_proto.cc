@@ -1,5 +1,6 @@
 #include "lib/wire/parts_proto.h"
 
+#include <limits>
 #include <utility>
 
 namespace muster {
@@ -45,6 +46,19 @@ MemberId ReadSpeaker(Reader& reader, const char* field, const v1::MemberId& mess
   const Reader::Scope scope(reader, field);
   return {reader.OwnName("name", message.name()),
           {message.incarnation_hi(), message.incarnation_lo()}};
+}
+
+void Write(const Speaks& speaks, v1::Speaks& out) {
+  out.set_oldest(speaks.oldest);
+  out.set_newest(speaks.newest);
+  out.set_version(speaks.version);
+}
+
+Speaks Read(Reader& reader, const v1::Speaks& message) {
+  const Reader::Scope scope(reader, "speaks");
+  constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
+  return {reader.Small("oldest", message.oldest(), 0, kMost),
+          reader.Small("newest", message.newest(), 0, kMost), Reader::Words(message.version())};
 }
 
 void Write(const std::vector<ViewMember>& members, ProtoMembers& out) {

@@ -25,6 +25,7 @@ using ProtoMembers = google::protobuf::RepeatedPtrField<v1::ViewMember>;
 
 inline v1::Role WireRole(Role role) { return static_cast<v1::Role>(static_cast<int>(role) + 1); }
 void Write(const MemberId& id, v1::MemberId& out);
+void Write(const Speaks& speaks, v1::Speaks& out);
 void Write(const std::vector<ViewMember>& members, ProtoMembers& out);
 void Write(const ChunkSet& set, v1::ChunkSet& out);
 // Each number plus `shift`.
@@ -39,6 +40,8 @@ void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out);
 void Write(const ProcessName& process, v1::ProcessName& out);
 
 MemberId Read(Reader& reader, const v1::MemberId& message);
+// Of one that says nothing of it: no form at all.
+Speaks Read(Reader& reader, const v1::Speaks& message);
 // In `field`: who says who it is.
 MemberId ReadSpeaker(Reader& reader, const char* field, const v1::MemberId& message);
 std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message);

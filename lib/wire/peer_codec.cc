@@ -34,11 +34,12 @@ void Put(const Hello& hello, v1::PeerFrame& frame) {
   out.set_job(hello.job);
   Write(hello.from, *out.mutable_from());
   Write(hello.to, *out.mutable_to());
+  Write(hello.speaks, *out.mutable_speaks());
 }
 
 Hello Get(Reader& reader, const v1::Hello& message) {
   return {reader.Text("job", message.job()), ReadSpeaker(reader, "from", message.from()),
-          Read(reader, message.to())};
+          Read(reader, message.to()), Read(reader, message.speaks())};
 }
 
 void Put(const Inventory& have, v1::PeerFrame& frame) {

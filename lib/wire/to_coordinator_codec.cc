@@ -37,10 +37,12 @@ void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
   v1::AskJob& out = *frame.mutable_ask_job();
   out.set_job(ask.job);
   out.set_name(ask.name);
+  Write(ask.speaks, *out.mutable_speaks());
 }
 
 AskJob Get(Reader& reader, const v1::AskJob& message) {
-  return {Name(reader, "job", message.job()), reader.OwnName("name", message.name())};
+  return {Name(reader, "job", message.job()), reader.OwnName("name", message.name()),
+          Read(reader, message.speaks())};
 }
 
 void Put(const Join& join, v1::CoordinatorFrame& frame) {
@@ -59,6 +61,7 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   out.set_active(join.active.value());
   out.set_recorded_lineage(join.recorded_lineage.value());
   out.set_recorded(join.recorded.value());
+  Write(join.speaks, *out.mutable_speaks());
 }
 
 Join Get(Reader& reader, const v1::Join& message) {
@@ -81,6 +84,7 @@ Join Get(Reader& reader, const v1::Join& message) {
   join.recorded_lineage =
       LineageNumber(reader.Number("recorded_lineage", message.recorded_lineage()));
   join.recorded = Step(reader.Number("recorded", message.recorded()));
+  join.speaks = Read(reader, message.speaks());
   return join;
 }
 
@@ -287,6 +291,7 @@ void Put(const AgentHello& hello, v1::CoordinatorFrame& frame) {
   out.set_slots(hello.slots);
   Put(hello.devices, *out.mutable_devices());
   out.set_now_unix_ms(hello.now_unix_ms);
+  Write(hello.speaks, *out.mutable_speaks());
 }
 
 AgentHello Get(Reader& reader, const v1::AgentHello& message) {
@@ -297,7 +302,8 @@ AgentHello Get(Reader& reader, const v1::AgentHello& message) {
           Reader::Words(message.node()),
           reader.Small("slots", message.slots(), 0, kMaxMembers),
           ReadDevices(reader, message.devices()),
-          reader.Number("now_unix_ms", message.now_unix_ms())};
+          reader.Number("now_unix_ms", message.now_unix_ms()),
+          Read(reader, message.speaks())};
 }
 
 void Put(const AgentEnds&, v1::CoordinatorFrame& frame) { frame.mutable_agent_ends(); }
@@ -390,6 +396,14 @@ SignMember Get(Reader& reader, const v1::SignMember& message) {
   return {Read(reader, message.process()), Name(reader, "public_key", message.public_key())};
 }
 
+void Put(const AgentTrusts& trusts, v1::CoordinatorFrame& frame) {
+  frame.mutable_agent_trusts()->set_hash(trusts.hash);
+}
+
+AgentTrusts Get(Reader&, const v1::AgentTrusts& message) {
+  return {Reader::Words(message.hash())};
+}
+
 using Either = std::variant<ToCoordinator, FromAgent>;
 
 std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
@@ -412,6 +426,7 @@ std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
     case Kind::kAgentEnds: return FromAgent(AgentEnds{});
     case Kind::kDevicesHeld: return FromAgent(Get(reader, frame.devices_held()));
     case Kind::kSignMember: return FromAgent(Get(reader, frame.sign_member()));
+    case Kind::kAgentTrusts: return FromAgent(Get(reader, frame.agent_trusts()));
     case Kind::KIND_NOT_SET: return std::nullopt;
   }
   return std::nullopt;

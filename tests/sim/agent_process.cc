@@ -112,6 +112,8 @@ void AgentProcess::Hear(const SignRefused& refused) {
     Do(agent::SignFailed{agent::KeyOf(process), process.placement, refused.why});
 }
 
+void AgentProcess::Hear(const AuthorityIs&) {}
+
 void AgentProcess::Renew() {
   for (const SignMember& question : certificates_.Renew(TimeOf(around_.schedule.now())))
     Ask(question);

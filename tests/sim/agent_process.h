@@ -56,6 +56,7 @@ class AgentProcess {
   void Hear(const Wanted& wanted);
   void Hear(const MemberSigned& answer);
   void Hear(const SignRefused& refused);
+  void Hear(const AuthorityIs& authority);
   void Ask(const SignMember& question);
   void AskAsAnother(SignMember question);
   void Renew();
