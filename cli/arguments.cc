@@ -392,6 +392,20 @@ constexpr char kCertsUserFooter[] =
     "  muster certs user ada --role submitter --namespace default --identity ada-identity\n"
     "  MUSTER_TOKEN_FILE=ada-identity/token muster certs user --identity ada-identity";
 
+constexpr char kCertsChangeFooter[] =
+    "The key of a cluster's own authority is changed while jobs run: because somebody may have it, "
+    "or a rule asks\n"
+    "for it. The one before is trusted for 25 hours more, until all that it has signed has ended; "
+    "finish ends that\n"
+    "sooner. Hosts, members and the coordinator get new certificates by themselves; users ask for "
+    "new ones, and\n"
+    "copies of authority.pem are replaced.\n"
+    "\n"
+    "Examples:\n"
+    "  muster certs change\n"
+    "  muster certs status\n"
+    "  muster certs finish";
+
 constexpr char kMissingHost[] = "host is required: the name of a host (muster hosts shows them)";
 
 constexpr char kMissingJob[] = "job is required: the id of a job (muster list shows them)";
@@ -1037,6 +1051,15 @@ void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote) {
           ->type_name("NAME");
   role->needs(name_space);
   user->footer(kCertsUserFooter);
+  CLI::App* status =
+      AddRemote(*command, "status", "show who signs in a cluster, and who has heard", remote);
+  status->footer(kCertsChangeFooter);
+  AddRemote(*command, "change", "make another authority, which signs from now on", remote)
+      ->footer(kCertsChangeFooter);
+  CLI::App* finish = AddRemote(*command, "finish", "trust the authority before it no more", remote);
+  finish->add_flag("--force", remote.force,
+                   "also where hosts have no new certificates yet: they join again");
+  finish->footer(kCertsChangeFooter);
 }
 
 RemoteArguments::Command RemoteCommand(const std::string& name) {
@@ -1046,6 +1069,9 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "token list") return Command::kListTokens;
   if (name == "token revoke") return Command::kRevokeToken;
   if (name == "certs user") return Command::kCertifyUser;
+  if (name == "certs status") return Command::kShowAuthority;
+  if (name == "certs change") return Command::kChangeAuthority;
+  if (name == "certs finish") return Command::kFinishAuthority;
   if (name == "submit") return Command::kSubmit;
   if (name == "adopt") return Command::kAdopt;
   if (name == "status") return Command::kStatus;

@@ -122,7 +122,10 @@ struct RemoteArguments {
     kListTokens,
     kRevokeToken,
     kHostToken,
-    kCertifyUser
+    kCertifyUser,
+    kShowAuthority,
+    kChangeAuthority,
+    kFinishAuthority
   };
   Command command = Command::kList;
   std::string to = "https://127.0.0.1:8080";
@@ -168,6 +171,7 @@ struct RemoteArguments {
   std::string identity;           // kCertifyUser: the folder that is filled
   std::string token_id;           // kRevokeToken: an id, or the name of a host
   bool certified = false;         // kHostToken: its certificate is from outside
+  bool force = false;             // kFinishAuthority: whoever has no new certificate is nobody
   // Tells the coordinator who asks (cli/tokens.h); empty: it does not ask. No part of a command
   // line, which everybody on the machine can read.
   std::string token;
@@ -193,7 +197,8 @@ inline bool IsAboutTokens(RemoteArguments::Command command) {
   using Command = RemoteArguments::Command;
   return command == Command::kMakeToken || command == Command::kListTokens ||
          command == Command::kRevokeToken || command == Command::kHostToken ||
-         command == Command::kCertifyUser;
+         command == Command::kCertifyUser || command == Command::kShowAuthority ||
+         command == Command::kChangeAuthority || command == Command::kFinishAuthority;
 }
 
 struct DemoArguments {

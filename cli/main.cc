@@ -364,6 +364,10 @@ class AgentCluster final : public cli::Cluster {
                             if (is_refused && proof_.joins != nullptr) proof_.joins->JoinSoon();
                             if (events_.on_no_coordinator)
                               events_.on_no_coordinator(std::string(why.message()));
+                          },
+                      .on_trust =
+                          [this](const std::string& hash) {
+                            if (proof_.joins != nullptr) proof_.joins->Trust(hash);
                           }}));
     host_ = joined_.get();
     return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/adopt.h"
+#include "cli/authority.h"
 #include "cli/certs.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
@@ -480,6 +481,9 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kRevokeToken: return RevokeToken(arguments, rest, out);
     case Command::kHostToken: return MakeHostToken(arguments, rest, out);
     case Command::kCertifyUser: return CertifyUser(arguments, rest, out);
+    case Command::kShowAuthority:
+    case Command::kChangeAuthority:
+    case Command::kFinishAuthority: return ShowOrChangeAuthority(arguments, rest, out);
   }
   return absl::InternalError("unknown command");
 }

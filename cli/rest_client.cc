@@ -604,6 +604,51 @@ absl::StatusOr<CertificateAnswer> RestClient::SignUser(const std::string& public
   return answer;
 }
 
+namespace {
+
+AuthorityCertificateAnswer AuthorityCertificateFrom(const Json& object) {
+  AuthorityCertificateAnswer one;
+  Read(object, "sha256", one.sha256);
+  Read(object, "begins", one.begins);
+  Read(object, "ends", one.ends);
+  return one;
+}
+
+absl::StatusOr<AuthorityAnswer> AuthorityFrom(const absl::StatusOr<std::string>& json) {
+  // One without certificates has no such path.
+  if (absl::IsNotFound(json.status()))
+    return absl::FailedPreconditionError("this coordinator has no authority, and signs nothing");
+  MUSTER_RETURN_IF_ERROR(json.status());
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(*json));
+  AuthorityAnswer answer;
+  if (const auto signs = object.find("signs"); signs != object.end() && signs->is_object())
+    answer.signs = AuthorityCertificateFrom(*signs);
+  for (const Json& one : ListIn(object, "trusted_on"))
+    answer.trusted_on.push_back(AuthorityCertificateFrom(one));
+  Read(object, "change_ends", answer.change_ends);
+  for (const Json& host : ListIn(object, "hosts")) {
+    HostTrustAnswer& trust = answer.hosts.emplace_back();
+    Read(host, "name", trust.name);
+    Read(host, "state", trust.state);
+  }
+  answer.json = Text(object);
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<AuthorityAnswer> RestClient::Authority() const {
+  return AuthorityFrom(Get("/v1/authority"));
+}
+
+absl::StatusOr<AuthorityAnswer> RestClient::ChangeAuthority() const {
+  return AuthorityFrom(Post("/v1/authority:change", "{}"));
+}
+
+absl::StatusOr<AuthorityAnswer> RestClient::FinishAuthority(bool force) const {
+  return AuthorityFrom(Post("/v1/authority:finish", Text(Json{{"force", force}})));
+}
+
 absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
                                                          int64_t from) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer,

@@ -119,6 +119,22 @@ struct CertificateAnswer {
   std::string now;  // as of EventAnswer::time, by the coordinator's clock
 };
 
+struct AuthorityCertificateAnswer {
+  std::string sha256;
+  std::string begins, ends;  // as of EventAnswer::time
+};
+struct HostTrustAnswer {
+  std::string name;
+  std::string state;  // renewed, not yet, away
+};
+struct AuthorityAnswer {
+  AuthorityCertificateAnswer signs;
+  std::vector<AuthorityCertificateAnswer> trusted_on;
+  std::string change_ends;  // empty: no change is under way
+  std::vector<HostTrustAnswer> hosts;
+  std::string json;
+};
+
 struct HostTokenAnswer {
   std::string host;
   std::string token;  // empty: it has none
@@ -318,6 +334,9 @@ class RestClient {
   absl::StatusOr<HostTokenAnswer> RevokeHost(const std::string& host) const;
   // For that public half of a key, of whoever has the token.
   absl::StatusOr<CertificateAnswer> SignUser(const std::string& public_key) const;
+  absl::StatusOr<AuthorityAnswer> Authority() const;
+  absl::StatusOr<AuthorityAnswer> ChangeAuthority() const;
+  absl::StatusOr<AuthorityAnswer> FinishAuthority(bool force) const;
   // The same, asked by whoever has that token.
   RestClient As(std::string token) const {
     RestClient other = *this;

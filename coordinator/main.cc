@@ -30,6 +30,7 @@
 #include "coordinator/runtime/log_store.h"
 #include "coordinator/runtime/self_probe.h"
 #include "coordinator/runtime/signer.h"
+#include "coordinator/service/authority_api.h"
 #include "coordinator/service/cluster_authority.h"
 #include "coordinator/service/grpc/jobs_service.h"
 #include "coordinator/service/host_api.h"
@@ -296,6 +297,13 @@ absl::Status CheckWhoMayAsk(const Arguments& arguments) {
       " could run programs, let hosts join and see all: give --tokens, or an address on loopback"));
 }
 
+absl::StatusOr<SignedCertificate> SignedBy(const SigningAuthority& authority, const Leaf& leaf) {
+  const absl::Time now = absl::Now();
+  MUSTER_ASSIGN_OR_RETURN(SigningAuthority::Signed made, authority.Sign(leaf, now));
+  return SignedCertificate{leaf.name.cluster, std::move(made.certificate_pem),
+                           std::move(made.authority_pem), absl::ToUnixMillis(now)};
+}
+
 void ReportListening(int fd, const std::string& grpc, const std::string& http,
                      const std::string& metrics, const std::string& join) {
   const std::string line = absl::StrCat(
@@ -391,9 +399,11 @@ class Program {
                                 kill(getpid(), SIGTERM);
                               }};
     if (!arguments_.identity.empty()) {
-      auto signer = ReadSigner(arguments_.identity, absl::Seconds(arguments_.certificate_seconds));
-      MUSTER_RETURN_IF_ERROR(Prefix("--identity", signer.status()));
-      options.sign = *std::move(signer);
+      auto signing = SigningAuthority::Open(arguments_.identity);
+      MUSTER_RETURN_IF_ERROR(Prefix("--identity", signing.status()));
+      signing_ = *std::move(signing);
+      options.sign = SignerOfMembers(signing_, absl::Seconds(arguments_.certificate_seconds));
+      options.trust = [signing = signing_] { return signing->trust(); };
     }
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
@@ -422,10 +432,13 @@ class Program {
       MUSTER_RETURN_IF_ERROR(Prefix("--join-secret-file", secret.status()));
       joining_ = std::make_unique<Joining>(
           *driver_, journal_->cluster(),
-          [folder = arguments_.identity](const Leaf& leaf) {
-            return SignWith(folder, leaf, absl::Now());
-          },
-          *secret);
+          [signing = signing_](const Leaf& leaf) { return SignedBy(*signing, leaf); }, *secret);
+      authority_ = std::make_unique<ClusterAuthority>(
+          ClusterAuthority::Options{.folder = arguments_.identity,
+                                    .reached_by = reached_by_,
+                                    .signs = signing_,
+                                    .on_change = [this] { driver_->TrustChanged(); }});
+      authority_api_ = MakeAuthorityApi(*driver_, *authority_);
     }
     if (!arguments_.history_dir.empty())
       history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
@@ -443,7 +456,7 @@ class Program {
         ReachedBy({arguments_.listen, arguments_.http}, arguments_.reached_by, HostName()));
     MUSTER_RETURN_IF_ERROR(ProvideAuthority(folder, *journal_, absl::Now()));
     MUSTER_RETURN_IF_ERROR(RenewOwn(folder, reached_by, absl::Now()).status());
-    own_certificate_ = KeepRenewing(folder, std::move(reached_by));
+    reached_by_ = std::move(reached_by);
     arguments_.identity = folder;
     return absl::OkStatus();
   }
@@ -504,6 +517,9 @@ class Program {
     if (joining_ != nullptr)
       for (http::Route& route : JoiningRoutes(*joining_, *joining_, gate_.get()))
         routes.push_back(std::move(route));
+    if (authority_api_ != nullptr)
+      for (http::Route& route : AuthorityRoutes(*authority_api_, gate_.get()))
+        routes.push_back(std::move(route));
     auto server = http::Server::Start(arguments_.http, std::move(routes),
                                       {.limits = {.connections = budget_.http},
                                        .credentials = credentials,
@@ -557,7 +573,10 @@ class Program {
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<LogFollowers> followers_;
   std::unique_ptr<Joining> joining_;
-  std::unique_ptr<Renewal> own_certificate_;
+  std::shared_ptr<SigningAuthority> signing_;
+  std::optional<std::vector<std::string>> reached_by_;  // of an authority of its own
+  std::unique_ptr<ClusterAuthority> authority_;
+  std::unique_ptr<AuthorityApi> authority_api_;
   std::unique_ptr<HistoryFiles> history_;
   Background large_answers_;
   std::shared_ptr<grpc::Service> jobs_service_;

@@ -19,6 +19,7 @@
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
 #include "lib/domain/member_name.h"
+#include "lib/identity/certificates.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/log/log.h"
 
@@ -181,6 +182,7 @@ HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& fol
                    finds_address_ = false;
                    agent_.Do(SessionUp{});
                    if (leaves_) link_.SendEnds();
+                   is_trust_said_ = false;
                    if (identities_)
                      for (const SignMember& question : identities_->Unanswered())
                        link_.SendQuestion(question);
@@ -198,6 +200,7 @@ HostAgent::HostAgent(EventLoop& loop, Transport& transport, const RunFolder& fol
                  [this](const SignRefused& refused) {
                    if (identities_) Follow(identities_->On(refused));
                  },
+             .on_authority = [this](const AuthorityIs& authority) { OnAuthority(authority); },
              .on_down = [this](const absl::Status& why) { OnNoSession(why); },
              .on_failed = [this](const absl::Status& why) { OnNoSession(why); },
              .on_new_term =
@@ -222,8 +225,25 @@ void HostAgent::Look() {
   if (identities_)
     for (const SignMember& question : identities_->Renew(now, absl::Now()))
       link_.SendQuestion(question);
+  TellTrust();
   KeepTerms();
   next_look_ = loop_.At(now + kLogLook, [this] { Look(); });
+}
+
+void HostAgent::OnAuthority(const AuthorityIs& authority) {
+  if (!identities_) return;
+  if (std::exchange(trust_, authority.hash) != authority.hash) is_trust_said_ = false;
+  identities_->Trust(trust_, std::chrono::steady_clock::now());
+  if (events_.on_trust) events_.on_trust(trust_);
+}
+
+void HostAgent::TellTrust() {
+  if (trust_.empty() || is_trust_said_ || !link_.up()) return;
+  if (HashOfTrust(options_.identity->Get()->authority_pem) != trust_)
+    return options_.identity->LookSoon();
+  if (!identities_->AllTrust(trust_)) return;
+  is_trust_said_ = true;
+  link_.SendTrusts({trust_});
 }
 
 // Where it cannot be written, the coordinator is obeyed all the same: a full disk would else take

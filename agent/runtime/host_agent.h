@@ -55,6 +55,8 @@ struct HostEvents {
   // reason, which comes again with each try.
   std::function<void()> on_session;
   std::function<void(const absl::Status&)> on_no_session;
+  // Whom to trust by now (AuthorityIs): our own certificate should come with that.
+  std::function<void(const std::string& hash)> on_trust;
   // The command of the coordinator, where this host starts it.
   std::function<std::vector<std::string>()> coordinator_command;
 };
@@ -125,6 +127,8 @@ class HostAgent {
   void AskToSign(const ProcessKey& key, PlacementNumber placement);
   void Follow(std::optional<SupervisorEvent> event);
   void DropIdentities();
+  void OnAuthority(const AuthorityIs& authority);
+  void TellTrust();
   LaneCount LanesOf(const ProcessKey& key);
   void Begin(const JobProcesses& wanted);
   void MakeFolder(const std::string& id, const Job& job) const;
@@ -149,6 +153,8 @@ class HostAgent {
   LogFollower logs_;
   std::optional<EventLoop::TimerId> next_look_;
   const std::unique_ptr<MemberIdentities> identities_;  // null: members have none
+  std::string trust_;           // whom to trust by now; empty: nobody has said
+  bool is_trust_said_ = false;  // that all here do, in this session
   Agent agent_;
   CoordinatorLink link_;
 };

@@ -140,13 +140,27 @@ void HostIdentity::JoinSoon() {
   if (!is_refused_.exchange(true)) renewal_->LookSoon();
 }
 
+void HostIdentity::Trust(const std::string& hash) {
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(trust_, hash) == hash) return;
+  }
+  renewal_->LookSoon();
+}
+
+bool HostIdentity::TrustsOthers(const Identity& identity) {
+  const MutexLock lock(mutex_);
+  return !trust_.empty() && HashOfTrust(identity.authority_pem) != trust_;
+}
+
 // Sessions that are open go on, so what fails here is only told.
 Duration HostIdentity::Look(const std::stop_token& stop) {
   // Whoever was refused with the new one, too, is heard from now on.
   if (std::exchange(has_joined_anew_, false)) is_refused_ = false;
   const absl::StatusOr<Identity> identity = ReadIdentity(options_.folder);
   const absl::Time now = absl::Now();
-  if (!is_refused_ && identity.ok() && now >= identity->begins && now < RenewAt(*identity))
+  if (!is_refused_ && identity.ok() && now >= identity->begins && now < RenewAt(*identity) &&
+      !TrustsOthers(*identity))
     return kLookEvery;
   const absl::Status joined = Join(stop);
   if (joined.ok() || absl::IsCancelled(joined)) {

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "lib/base/mutex.h"
 #include "lib/base/time.h"
 #include "lib/identity/identity.h"
 #include "lib/identity/renewal.h"
@@ -50,6 +51,9 @@ class HostIdentity {
 
   // The certificate was refused, or seems to be: asks for another one, at most once a minute.
   void JoinSoon();
+  // Whom to trust by now, as of AuthorityIs: where the certificate came with others, asks for
+  // another one, likewise.
+  void Trust(const std::string& hash);
 
  private:
   HostIdentity(HostIdentityOptions options, JoinToken token)
@@ -57,12 +61,15 @@ class HostIdentity {
   absl::Status Join(const std::stop_token& stop) const;
   absl::StatusOr<std::string> Key() const;
   Duration Look(const std::stop_token& stop);
+  bool TrustsOthers(const Identity& identity);
 
   const HostIdentityOptions options_;
   const JoinToken token_;
   int failures_ = 0;              // in a row; the renewal's thread only
   bool has_joined_anew_ = false;  // at the last look; likewise
   std::atomic<bool> is_refused_{false};
+  Mutex mutex_;
+  std::string trust_ ABSL_GUARDED_BY(mutex_);  // by now; empty: nobody has said
   std::unique_ptr<Renewal> renewal_;
 };
 

@@ -77,6 +77,10 @@ absl::Status LocalCluster::MakeHost(EventLoop& loop, const TransportMaker& make_
                              if (tries_in_vain_) tries_in_vain_ = 0;
                            },
                        .on_no_session = [this](const absl::Status& why) { OnNoSession(why); },
+                       .on_trust =
+                           [this](const std::string&) {
+                             if (identity_ != nullptr) identity_->LookSoon();
+                           },
                        .coordinator_command = [this] { return CoordinatorCommand(); }}));
   return absl::OkStatus();
 }

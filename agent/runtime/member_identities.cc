@@ -11,6 +11,7 @@
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
 #include "lib/base/whole_file.h"
+#include "lib/identity/certificates.h"
 #include "lib/identity/clocks.h"
 #include "lib/identity/identity_folder.h"
 #include "lib/identity/keys.h"
@@ -131,8 +132,8 @@ std::optional<SupervisorEvent> MemberIdentities::On(const MemberSigned& answer) 
   const absl::Status installed = Install(answer, lasts);
   if (!installed.ok())
     return Fail(process, absl::StrCat("its certificate cannot be used: ", installed.message()));
-  certificates_.Got(process, absl::ToChronoNanoseconds(lasts), std::chrono::steady_clock::now(),
-                    absl::Now());
+  certificates_.Got(process, HashOfTrust(answer.authority_pem), absl::ToChronoNanoseconds(lasts),
+                    std::chrono::steady_clock::now(), absl::Now());
   if (meaning == Certificates::Meaning::kRenewal) return std::nullopt;
   return Signed{KeyOf(process), process.placement};
 }

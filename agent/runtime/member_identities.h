@@ -38,6 +38,9 @@ class MemberIdentities {
   std::vector<SignMember> Renew(Time now, absl::Time wall) {
     return certificates_.Renew(now, wall);
   }
+  // As of Certificates.
+  void Trust(const std::string& hash, Time now) { certificates_.Trust(hash, now); }
+  bool AllTrust(const std::string& hash) const { return certificates_.AllTrust(hash); }
   // What follows for the supervisor; nothing: it was a renewal, or nobody waits for it any more.
   std::optional<SupervisorEvent> On(const MemberSigned& answer);
   std::optional<SupervisorEvent> On(const SignRefused& refused);

@@ -34,9 +34,10 @@ absl::Status Issue(const Authority& authority, const PeerName& name, const std::
 // Each minute, as the clock of the wall may be set.
 absl::Status RenewWhereDue(const std::string& authority_folder, const std::string& folder) {
   MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(folder));
-  const absl::Time now = absl::Now();
-  if (now >= own.begins && now < RenewAt(own)) return absl::OkStatus();
   MUSTER_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(authority_folder));
+  const absl::Time now = absl::Now();
+  if (now >= own.begins && now < RenewAt(own) && own.authority_pem == authority.certificates_pem)
+    return absl::OkStatus();
   return Issue(authority, own.name, folder);
 }
 

@@ -33,6 +33,8 @@ class OwnIdentity {
   OwnIdentity& operator=(const OwnIdentity&) = delete;
 
   const std::shared_ptr<IdentitySource>& source() const { return source_; }
+  // The authority may have been changed.
+  void LookSoon() { renewal_->LookSoon(); }
   // The identity folder, inside of that which was named.
   static std::string FolderIn(const std::string& folder) { return folder + "/host"; }
 

@@ -1,5 +1,7 @@
 #include "agent/state/certificates.h"
 
+#include <algorithm>
+
 namespace muster::agent {
 
 void Certificates::Begin(const SignMember& question) {
@@ -32,14 +34,34 @@ Certificates::Meaning Certificates::MeaningOf(const ProcessName& process) const 
   return it->second.has_one ? Meaning::kRenewal : Meaning::kFirst;
 }
 
-void Certificates::Got(const ProcessName& process, Duration lasts, Time now, absl::Time wall) {
+void Certificates::LookAt(One& one, Time now) const {
+  if (trust_.empty() || !one.has_one || one.trust == trust_) return;
+  one.renew_at = std::min(one.renew_at, now);
+}
+
+void Certificates::Trust(const std::string& hash, Time now) {
+  if (hash == trust_) return;
+  trust_ = hash;
+  for (auto& [key, one] : processes_) LookAt(one, now);
+}
+
+bool Certificates::AllTrust(const std::string& hash) const {
+  return std::all_of(processes_.begin(), processes_.end(), [&](const auto& entry) {
+    return entry.second.has_one && entry.second.trust == hash;
+  });
+}
+
+void Certificates::Got(const ProcessName& process, const std::string& trust, Duration lasts,
+                       Time now, absl::Time wall) {
   if (MeaningOf(process) == Meaning::kStale) return;
   One& one = processes_.at(KeyOf(process));
   one.is_asked = false;
   one.has_one = true;
+  one.trust = trust;
   one.renew_at = now + lasts / 2;
   const bool has_wall = wall != absl::InfinitePast();
   one.renew_by = has_wall ? wall + absl::FromChrono(lasts) / 2 : absl::InfiniteFuture();
+  LookAt(one, now + kTrustAgainAfter);
 }
 
 void Certificates::Failed(const ProcessName& process, Time now) {

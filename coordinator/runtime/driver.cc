@@ -617,6 +617,19 @@ void Driver::CarryOut(const EndSession& action) { sessions_.End(action.member, a
 void Driver::CarryOut(const ToHost& action) {
   log_places_.Told(action.agent, action.wanted);
   sessions_.Tell(action.agent, action.wanted);
+  TellTrust(action.agent);
+}
+
+void Driver::TrustChanged() {
+  Post(kAgents, [this] {
+    for (const AgentId& agent : sessions_.Agents()) TellTrust(agent);
+  });
+}
+
+// Behind each Wanted, the first of which makes a session count at the agent.
+void Driver::TellTrust(const AgentId& agent) {
+  const std::string trust = options_.trust ? options_.trust() : "";
+  if (!trust.empty()) sessions_.Tell(agent, AuthorityIs{trust});
 }
 
 void Driver::CarryOut(const Sign& action) {

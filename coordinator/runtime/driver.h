@@ -56,6 +56,8 @@ struct DriverOptions {
   LogStore* logs = nullptr;
   // Of certificates for members; null: this coordinator has no authority, and signs nothing.
   Signer sign = nullptr;
+  // HashOfTrust of what goes with these; null, or empty: likewise.
+  std::function<std::string()> trust = nullptr;
   // Called when the program passes a point at which tests kill it: persisted_unpublished, forming,
   // before_commit.
   std::function<void(absl::string_view point)> pass = [](absl::string_view) {};
@@ -99,6 +101,8 @@ class Driver {
   // is decided waits for whoever reads it. kUnavailable: the driver was stopped.
   absl::StatusOr<KnownJobsPtr> Known() const;
   absl::StatusOr<KnownCluster> KnownWithHosts() const;
+  // What options.trust says has changed: all agents are told.
+  void TrustChanged();
   // `found` tells, at once, whether there is such a job; then the events follow, until it is over.
   // Nothing that is decided waits for it, either. `check`: whether that job may be watched; null:
   // any may.
@@ -166,6 +170,7 @@ class Driver {
   std::optional<Leave> WhyItLeaves(const ProcessName& process) const;
   void Keep(const AgentId& agent, const LogLines& lines);
   void OnAskedToSign(const AgentId& agent, const SignMember& ask);
+  void TellTrust(const AgentId& agent);
   std::optional<JobIs> JobFor(const std::string& job) const;
   void Measure();
   void MeasureView();

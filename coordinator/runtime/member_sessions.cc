@@ -186,6 +186,8 @@ void MemberSessions::From(SessionId id, const FromAgent& message, Time) {
   if (std::holds_alternative<AgentEnds>(message)) return events_.input(HostEnds{*agent});
   if (const DevicesHeld* held = std::get_if<DevicesHeld>(&message))
     return events_.input(DevicesTold{*agent, held->devices});
+  if (const AgentTrusts* trusts = std::get_if<AgentTrusts>(&message))
+    return events_.input(TrustTold{*agent, trusts->hash});
   const SignMember* ask = std::get_if<SignMember>(&message);
   if (ask != nullptr && events_.asked_to_sign) events_.asked_to_sign(*agent, *ask);
   const LogLines* lines = std::get_if<LogLines>(&message);
@@ -240,6 +242,12 @@ void MemberSessions::TellAll(const std::vector<MemberId>& members, const FromCoo
 void MemberSessions::Tell(const AgentId& agent, const ToAgent& message) {
   const auto it = by_agent_.find(agent);
   if (it != by_agent_.end()) Send(*peers_.at(it->second).session, {Encode(message), {}});
+}
+
+std::vector<AgentId> MemberSessions::Agents() const {
+  std::vector<AgentId> agents;
+  for (const auto& [agent, id] : by_agent_) agents.push_back(agent);
+  return agents;
 }
 
 void MemberSessions::End(const MemberId& member, const std::string& why) {

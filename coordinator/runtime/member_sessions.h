@@ -78,6 +78,7 @@ class MemberSessions {
   void Tell(const MemberId& member, const FromCoordinator& message, Time now);
   void TellAll(const std::vector<MemberId>& members, const FromCoordinator& message, Time now);
   void Tell(const AgentId& agent, const ToAgent& message);
+  std::vector<AgentId> Agents() const;
   void End(const MemberId& member, const std::string& why);
   void End(const AgentId& agent, const std::string& why);
   // An answer without the numeric environment is given again by TellEnvironment, once it is known.

@@ -16,6 +16,7 @@
 #include "lib/identity/certificates.h"
 #include "lib/identity/identity.h"
 #include "lib/identity/identity_folder.h"
+#include "lib/identity/identity_source.h"
 #include "lib/log/log.h"
 #include "lib/storage/kv.h"
 
@@ -76,6 +77,7 @@ absl::StatusOr<std::string> ClusterWithoutAuthority(const std::string& dir) {
 
 absl::Status ProvideAuthority(const std::string& folder, const Journal& journal, absl::Time now) {
   MUSTER_ASSIGN_OR_RETURN(const bool is_marked, journal.HasAuthority());
+  MUSTER_RETURN_IF_ERROR(FinishChange(folder).status());
   const absl::StatusOr<Authority> there = ReadAuthority(folder);
   if (!there.ok() && !absl::IsNotFound(there.status())) return there.status();
   if (!there.ok() && is_marked)
@@ -134,29 +136,116 @@ absl::StatusOr<std::vector<std::string>> ReachedBy(const std::vector<std::string
   return std::vector<std::string>(names.begin(), names.end());
 }
 
-absl::StatusOr<SignedCertificate> SignWith(const std::string& folder, const Leaf& leaf,
-                                           absl::Time now) {
-  absl::StatusOr<Authority> authority = ReadAuthority(folder);
+ClusterAuthority::ClusterAuthority(Options options)
+    : options_(std::move(options)),
+      renewal_([this](const std::stop_token&) { return Look(); },
+               options_.reached_by ? kLookEvery : kLookAtIdentityEvery) {}
+
+absl::Status ClusterAuthority::CheckIsOwn() const {
+  if (options_.reached_by) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the authority is from outside: change it where it is kept, and put its files into ",
+      options_.folder, ", from which they are read again"));
+}
+
+absl::StatusOr<AuthorityStanding> ClusterAuthority::Read() const {
+  const absl::StatusOr<Authority> authority = ReadAuthority(options_.folder);
   if (absl::IsNotFound(authority.status()))
     return absl::FailedPreconditionError(
         "this coordinator has no key of an authority, and signs nothing");
   MUSTER_RETURN_IF_ERROR(authority.status());
-  MUSTER_ASSIGN_OR_RETURN(std::string certificate, SignLeaf(*authority, leaf, now));
-  return SignedCertificate{leaf.name.cluster, std::move(certificate),
-                           std::move(authority->certificates_pem), absl::ToUnixMillis(now)};
+  AuthorityStanding standing;
+  MUSTER_ASSIGN_OR_RETURN(standing.trusted, TrustedBy(*authority));
+  if (standing.trusted.size() > 1 && options_.reached_by) {
+    absl::Time changed = absl::InfinitePast();
+    for (const AuthorityCertificate& one : standing.trusted)
+      changed = std::max(changed, one.begins + kBeginsBefore);
+    standing.change_ends = changed + kTrustedOn;
+  }
+  return standing;
 }
 
-std::unique_ptr<Renewal> KeepRenewing(std::string folder, std::vector<std::string> reached_by) {
-  return std::make_unique<Renewal>(
-      [folder = std::move(folder),
-       reached_by = std::move(reached_by)](const std::stop_token&) -> Duration {
-        const absl::StatusOr<bool> renewed = RenewOwn(folder, reached_by, absl::Now());
-        if (!renewed.ok())
-          LogWarning("the coordinator's certificate cannot be renewed: %s",
-                     renewed.status().message());
-        return kLookEvery;
-      },
-      kLookEvery);
+absl::StatusOr<AuthorityStanding> ClusterAuthority::Standing() {
+  const MutexLock lock(mutex_);
+  return Read();
+}
+
+// The coordinator shows a certificate of the one that signs, so that who trusts that one alone
+// takes it, too.
+absl::Status ClusterAuthority::Install(const Authority& authority, absl::Time now) {
+  MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(options_.folder));
+  MUSTER_ASSIGN_OR_RETURN(const Identity next,
+                          IssueIdentity(authority, own.name, now, *options_.reached_by));
+  return ChangeAuthority(options_.folder, authority, next);
+}
+
+absl::Status ClusterAuthority::Change(absl::Time now) {
+  {
+    const MutexLock lock(mutex_);
+    MUSTER_RETURN_IF_ERROR(CheckIsOwn());
+    MUSTER_RETURN_IF_ERROR(FinishChange(options_.folder).status());
+    MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
+    if (standing.change_ends)
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the authority was changed already, and the one before is trusted until ",
+          absl::FormatTime(absl::RFC3339_sec, *standing.change_ends, absl::UTCTimeZone()),
+          ": wait until then, or end that change sooner with `muster certs finish`"));
+    MUSTER_ASSIGN_OR_RETURN(const Authority before, ReadAuthority(options_.folder));
+    MUSTER_ASSIGN_OR_RETURN(const Authority next, SucceedAuthority(before, now));
+    MUSTER_RETURN_IF_ERROR(Install(next, now));
+    LogInfo("the authority is another one from now on; the one before is trusted for %d hours",
+            absl::ToInt64Hours(kTrustedOn));
+  }
+  LookAgain();
+  return absl::OkStatus();
+}
+
+absl::Status ClusterAuthority::Finish(absl::Time now) {
+  {
+    const MutexLock lock(mutex_);
+    MUSTER_RETURN_IF_ERROR(CheckIsOwn());
+    MUSTER_RETURN_IF_ERROR(FinishChange(options_.folder).status());
+    MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
+    if (!standing.change_ends)
+      return absl::FailedPreconditionError(
+          "the authority is not being changed: one alone is trusted, as `muster certs status` "
+          "shows");
+    MUSTER_ASSIGN_OR_RETURN(Authority left, ReadAuthority(options_.folder));
+    left.certificates_pem = standing.trusted.front().pem;
+    MUSTER_RETURN_IF_ERROR(Install(left, now));
+    LogInfo("the authority before is trusted no more");
+  }
+  LookAgain();
+  return absl::OkStatus();
+}
+
+// Whoever asks from now on is signed by the one that is there now.
+void ClusterAuthority::LookAgain() {
+  const absl::StatusOr<bool> other = options_.signs->Look();
+  if (!other.ok() && !absl::IsNotFound(other.status()))
+    LogWarning("%s; the authority that was read before signs on", other.status().message());
+  if (other.ok() && *other) options_.on_change();
+}
+
+Duration ClusterAuthority::Look() {
+  if (options_.reached_by) {
+    const absl::Time now = absl::Now();
+    absl::StatusOr<AuthorityStanding> standing = absl::UnknownError("");
+    {
+      const MutexLock lock(mutex_);
+      absl::Status done = FinishChange(options_.folder).status();
+      if (done.ok()) done = RenewOwn(options_.folder, *options_.reached_by, now).status();
+      if (!done.ok())
+        LogWarning("the coordinator's certificate cannot be renewed: %s", done.message());
+      standing = Read();
+    }
+    if (standing.ok() && standing->change_ends && now >= *standing->change_ends)
+      if (const absl::Status finished = Finish(now);
+          !finished.ok() && !absl::IsFailedPrecondition(finished))
+        LogWarning("the authority before is still trusted: %s", finished.message());
+  }
+  LookAgain();
+  return options_.reached_by ? kLookEvery : kLookAtIdentityEvery;
 }
 
 }  // namespace muster::coordinator

@@ -2,7 +2,9 @@
 // folder with its own identity and, where it may sign for others, the authority's key.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/runtime/journal.h"
-#include "coordinator/service/control_api.h"
+#include "coordinator/runtime/signer.h"
+#include "lib/base/mutex.h"
+#include "lib/base/time.h"
 #include "lib/identity/certificates.h"
-#include "lib/identity/identity_source.h"
 #include "lib/identity/renewal.h"
 
 namespace muster::coordinator {
@@ -43,13 +46,50 @@ absl::StatusOr<std::vector<std::string>> ReachedBy(const std::vector<std::string
                                                    const std::vector<std::string>& more,
                                                    const std::string& machine);
 
-// Signs with what the folder holds at that moment. Waits for its disk. kFailedPrecondition: there
-// is no key of an authority; kInvalidArgument: the key, or another field of the leaf.
-absl::StatusOr<SignedCertificate> SignWith(const std::string& folder, const Leaf& leaf,
-                                           absl::Time now);
+// What the one before has signed has ended by then, on clocks that differ.
+inline constexpr absl::Duration kTrustedOn = kLeafLasts + absl::Hours(1);
 
-// Renews the coordinator's certificate as long as it lives; whoever has the folder open sees the
-// new one.
-std::unique_ptr<Renewal> KeepRenewing(std::string folder, std::vector<std::string> reached_by);
+// As certificates say it: the one that signs first, then the one before, while that is trusted on.
+struct AuthorityStanding {
+  std::vector<AuthorityCertificate> trusted;
+  std::optional<absl::Time> change_ends{};  // nothing: none is under way
+};
+
+// The authority's folder while the coordinator runs: it renews the coordinator's certificate, ends
+// changes when it is time, and is the one who changes it (docs/identity.md section 7). Thread-safe;
+// all methods wait for a disk.
+class ClusterAuthority {
+ public:
+  struct Options {
+    std::string folder;
+    // Nothing: it is of somebody else's making, and only read again.
+    std::optional<std::vector<std::string>> reached_by;
+    std::shared_ptr<SigningAuthority> signs;
+    std::function<void()> on_change = [] {};  // of what `signs` has; on any thread
+  };
+  explicit ClusterAuthority(Options options);
+
+  // kFailedPrecondition: there is none here.
+  absl::StatusOr<AuthorityStanding> Standing();
+  std::string trust() const { return options_.signs->trust(); }  // of SigningAuthority
+  // Another one signs from now on. kFailedPrecondition: a change is under way, or the authority is
+  // kept elsewhere.
+  absl::Status Change(absl::Time now);
+  // The one before is trusted no more. kFailedPrecondition: no change is under way.
+  absl::Status Finish(absl::Time now);
+  // As it does each minute by itself. Does not wait.
+  void LookSoon() { renewal_.LookSoon(); }
+
+ private:
+  absl::Status CheckIsOwn() const;
+  absl::StatusOr<AuthorityStanding> Read() const;
+  absl::Status Install(const Authority& authority, absl::Time now);
+  void LookAgain();
+  Duration Look();
+
+  const Options options_;
+  Mutex mutex_;  // one at a time changes the folder
+  Renewal renewal_;
+};
 
 }  // namespace muster::coordinator

@@ -470,4 +470,41 @@ class CertificateApi {
                         const std::string& public_key, Reply<SignedCertificate> reply) = 0;
 };
 
+struct CertificateOfAuthority {
+  std::string hash;  // SHA-256 of its DER, in hexadecimal digits
+  int64_t begins_unix_ms = 0;
+  int64_t ends_unix_ms = 0;
+  std::string pem;
+};
+// Of a host: it and its members have certificates that came with whom the coordinator trusts now;
+// it has not said so; its agent has no session.
+inline constexpr char kTrustRenewed[] = "renewed", kTrustNotYet[] = "not yet",
+                      kTrustAway[] = "away";
+struct HostTrust {
+  std::string name;
+  std::string state;
+};
+struct AuthorityInfo {
+  CertificateOfAuthority signs;
+  std::vector<CertificateOfAuthority> trusted_on{};  // those before, while they still count
+  std::optional<int64_t> change_ends_unix_ms{};      // from when on they do not; nothing: no change
+  std::vector<HostTrust> hosts{};                    // by name
+};
+
+// As JobApi; all answers wait for a disk. kFailedPrecondition: nobody signs here.
+class AuthorityApi {
+ public:
+  template <class T>
+  using Reply = JobApi::Reply<T>;
+
+  virtual ~AuthorityApi() = default;
+  virtual void Get(Reply<AuthorityInfo> reply) = 0;
+  // Another one signs from now on. kFailedPrecondition, too: a change is under way, or the
+  // authority is kept elsewhere.
+  virtual void Change(Reply<AuthorityInfo> reply) = 0;
+  // The one before counts no more. kFailedPrecondition, too: no change is under way; or, where it
+  // is not forced, hosts have no certificates of the new one yet.
+  virtual void Finish(bool force, Reply<AuthorityInfo> reply) = 0;
+};
+
 }  // namespace muster

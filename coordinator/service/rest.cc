@@ -288,6 +288,25 @@ Json ToJson(const SignedCertificate& made) {
           {"now", UtcTime(made.now_unix_ms)}};
 }
 
+Json ToJson(const CertificateOfAuthority& one) {
+  return {{"sha256", one.hash},
+          {"begins", UtcTime(one.begins_unix_ms)},
+          {"ends", UtcTime(one.ends_unix_ms)},
+          {"certificate", one.pem}};
+}
+
+Json ToJson(const AuthorityInfo& info) {
+  Json trusted_on = Json::array(), hosts = Json::array();
+  for (const CertificateOfAuthority& one : info.trusted_on) trusted_on.push_back(ToJson(one));
+  for (const HostTrust& host : info.hosts)
+    hosts.push_back({{"name", host.name}, {"state", host.state}});
+  return {{"signs", ToJson(info.signs)},
+          {"trusted_on", std::move(trusted_on)},
+          {"change_ends",
+           info.change_ends_unix_ms ? Json(UtcTime(*info.change_ends_unix_ms)) : Json(nullptr)},
+          {"hosts", std::move(hosts)}};
+}
+
 // Fields of events are text; those that are numbers become numbers.
 Json FieldValue(const std::string& name, const std::string& text) {
   int64_t whole = 0;
@@ -968,6 +987,16 @@ absl::StatusOr<AdmissionAsked> ParseAdmission(const std::string& body) {
   return asked;
 }
 
+absl::StatusOr<bool> ParseForce(const std::string& body) {
+  if (body.empty()) return false;
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"force"}));
+  const auto value = document.root.find("force");
+  if (value == document.root.end()) return false;
+  if (!value->is_boolean()) return ErrorAt(document, "force", "must be true or false");
+  return value->get<bool>();
+}
+
 absl::StatusOr<std::string> ParsePublicKey(const std::string& body) {
   if (body.empty())
     return absl::InvalidArgumentError(
@@ -1013,6 +1042,23 @@ std::vector<http::Route> JoiningRoutes(HostTokenApi& hosts, CertificateApi& cert
   return {Guarded(gate, {"POST", "/v1/hosts/{name}:admit", admit}),
           Guarded(gate, {"POST", "/v1/hosts/{name}:revoke", revoke}),
           Guarded(gate, {"POST", "/v1/certificates", sign})};
+}
+
+std::vector<http::Route> AuthorityRoutes(AuthorityApi& api, Gate* gate) {
+  const auto get = [&api](const http::Request&, const http::Responder& respond) {
+    api.Get(Answering<AuthorityInfo>(respond));
+  };
+  const auto change = [&api](const http::Request&, const http::Responder& respond) {
+    api.Change(Answering<AuthorityInfo>(respond));
+  };
+  const auto finish = [&api](const http::Request& request, const http::Responder& respond) {
+    const absl::StatusOr<bool> force = ParseForce(request.body);
+    if (!force.ok()) return respond.Send(force.status(), FieldOf(force.status()));
+    api.Finish(*force, Answering<AuthorityInfo>(respond));
+  };
+  return {Guarded(gate, {"GET", "/v1/authority", get}),
+          Guarded(gate, {"POST", "/v1/authority:change", change}),
+          Guarded(gate, {"POST", "/v1/authority:finish", finish})};
 }
 
 }  // namespace muster::coordinator

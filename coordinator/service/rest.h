@@ -32,5 +32,7 @@ std::vector<http::Route> TokenRoutes(TokenApi& api, Background* large_answers, G
 // Those of hosts that may join, and of certificates for people: where there is an authority.
 std::vector<http::Route> JoiningRoutes(HostTokenApi& hosts, CertificateApi& certificates,
                                        Gate* gate);
+// Those of the authority itself.
+std::vector<http::Route> AuthorityRoutes(AuthorityApi& api, Gate* gate);
 
 }  // namespace muster::coordinator

@@ -113,6 +113,10 @@ struct DevicesTold {  // which of its host's are held
   AgentId agent;
   std::vector<HostDevice> devices;
 };
+struct TrustTold {  // it and its members have certificates that came with that
+  AgentId agent;
+  std::string hash;  // as of AgentTrusts
+};
 struct AgentSays {
   ProcessExited exited;
   std::string
@@ -151,7 +155,7 @@ struct Tick {
 using Input =
     std::variant<Submit, Adopt, Cancel, Stop, Delete, Scale, SetQueue, SetQuota, Drain, MakeToken,
                  RevokeToken, AdmitHost, RevokeHost, HostJoins, JobDeleted, MemberSays, MemberDown,
-                 AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, SignatureAsked,
+                 AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, TrustTold, SignatureAsked,
                  ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out

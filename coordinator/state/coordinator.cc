@@ -345,6 +345,8 @@ void Coordinator::On(const DevicesTold& told) {
   places_changed_ |= hosts_.Hold(told.agent, told.devices);
 }
 
+void Coordinator::On(const TrustTold& told) { hosts_.Trusts(told.agent, told.hash); }
+
 void Coordinator::On(const AgentDown& down) {
   if (!hosts_.Down(down.agent, now_)) return;
   book_.Went(down.agent.host, now_);

@@ -70,6 +70,7 @@ class Coordinator {
   void On(const AgentUp&);
   void On(const HostEnds&);
   void On(const DevicesTold&);
+  void On(const TrustTold&);
   void On(const AgentDown&);
   void On(const AgentSays&);
   void On(const SignatureAsked&);

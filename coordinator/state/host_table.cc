@@ -38,6 +38,7 @@ std::string HostTable::Up(const AgentHello& hello, bool lives, Time now) {
   host.node = hello.node;
   host.slots = hello.slots;
   host.devices = hello.devices;
+  host.trusts.clear();
   host.up = true;
   changed_ = true;
   return "";
@@ -97,10 +98,17 @@ bool HostTable::Hold(const AgentId& agent, const std::vector<HostDevice>& device
   return is_new;
 }
 
+void HostTable::Trusts(const AgentId& agent, const std::string& hash) {
+  if (!Speaks(agent)) return;
+  hosts_.at(agent.host).trusts = hash;
+  changed_ = true;
+}
+
 bool HostTable::Down(const AgentId& agent, Time now) {
   if (!Speaks(agent)) return false;
   Host& host = hosts_.at(agent.host);
   host.up = false;
+  host.trusts.clear();
   host.down_since = now;
   changed_ = true;
   return true;
@@ -169,7 +177,8 @@ std::vector<HostStatus> HostTable::Status(const std::set<std::string>& kept_off)
                      .up = host.up,
                      .away_since = host.down_since,
                      .draining = Drains(name, host),
-                     .devices = host.devices});
+                     .devices = host.devices,
+                     .trusts = host.trusts});
   // One that is not known any more is drained, or left out, until somebody says otherwise.
   std::set<std::string> gone = drained_;
   for (const auto& [name, why] : left_out_) gone.insert(name);

@@ -58,6 +58,8 @@ class HostTable {
   // Which of its devices are held, of those that it said it has. False: as before, or that agent
   // speaks for no host.
   bool Hold(const AgentId& agent, const std::vector<HostDevice>& devices);
+  // Whom it and its members trust, as of AgentTrusts.
+  void Trusts(const AgentId& agent, const std::string& hash);
   // Its members are placed anew; should it come back, it begins afresh.
   void Forget(const std::string& host);
 
@@ -87,7 +89,8 @@ class HostTable {
     std::vector<HostDevice> devices{};  // the same
     bool is_expected = false;
     bool up = false;
-    bool ends = false;  // as its agent said
+    bool ends = false;     // as its agent said
+    std::string trusts{};  // the same; empty: it has not said yet in this session
     Time down_since{};
   };
 

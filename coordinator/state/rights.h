@@ -104,6 +104,9 @@ inline constexpr MethodRights kMethods[] = {
     {"POST", "/v1/hosts/{name}:revoke", "", Need::kRule, true},
     // Whoever has a token gets a certificate of the same name, and no other.
     {"POST", "/v1/certificates", "", Need::kSeeJobs, true},
+    {"GET", "/v1/authority", "", Need::kSeeHosts, false},
+    {"POST", "/v1/authority:change", "", Need::kRule, true},
+    {"POST", "/v1/authority:finish", "", Need::kRule, true},
     {"GET", "/v1/tokens", "", Need::kRule, false},
     {"POST", "/v1/tokens", "", Need::kRule, true},
     {"DELETE", "/v1/tokens/{id}", "", Need::kRule, true},

@@ -45,6 +45,7 @@ struct HostStatus {
   bool draining = false;
   std::string left_out{};  // why nothing new is placed there, for any job; empty: it is not so
   std::vector<HostDevice> devices{};
+  std::string trusts{};  // as of AgentTrusts; empty: it has not said
 };
 
 }  // namespace muster::coordinator

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -210,6 +211,16 @@ absl::StatusOr<Signer> SignerOf(const Authority& authority) {
   return absl::InvalidArgumentError("the authority's key is of none of its certificates");
 }
 
+absl::StatusOr<std::string> HashOf(const X509* certificate) {
+  ERR_clear_error();
+  std::array<unsigned char, EVP_MAX_MD_SIZE> hash{};
+  unsigned size = 0;
+  if (X509_digest(certificate, EVP_sha256(), hash.data(), &size) != 1)
+    return openssl::Failed("hash a certificate");
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(hash.data()), size));
+}
+
 bool IsRoot(X509* certificate) {
   return X509_NAME_cmp(X509_get_subject_name(certificate), X509_get_issuer_name(certificate)) == 0;
 }
@@ -238,6 +249,21 @@ absl::Status CheckLeaf(const Leaf& leaf) {
   return absl::OkStatus();
 }
 
+// One who signs others, before it is signed itself. `cluster`: for which it speaks; empty: the name
+// is another's, and is set later.
+absl::StatusOr<Certificate> BeginAuthority(EVP_PKEY* key, const std::string& cluster,
+                                           absl::Time begins, absl::Time ends) {
+  MUSTER_ASSIGN_OR_RETURN(Certificate made,
+                          Begin(key, absl::StrCat("Muster ", cluster), begins, ends));
+  X509* const x = made.get();
+  if (!AddExtension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+      !AddExtension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") ||
+      !AddExtension(x, x, NID_subject_key_identifier, "hash") ||
+      !AddNames(x, absl::StrCat(kUriOfCluster, cluster), {}))
+    return openssl::Failed("make an authority");
+  return made;
+}
+
 }  // namespace
 
 absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time now) {
@@ -246,19 +272,56 @@ absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time n
         "'", Cut(Printable(cluster)), "' is no name of a cluster; it must be ", MemberNameRule()));
   MUSTER_ASSIGN_OR_RETURN(std::string key_pem, MakeKey());
   MUSTER_ASSIGN_OR_RETURN(const Key key, openssl::ParseKey(key_pem));
-  MUSTER_ASSIGN_OR_RETURN(const Certificate made,
-                          Begin(key.get(), absl::StrCat("Muster ", cluster), now - kBeginsBefore,
-                                now + kAuthorityLasts));
+  MUSTER_ASSIGN_OR_RETURN(
+      const Certificate made,
+      BeginAuthority(key.get(), cluster, now - kBeginsBefore, now + kAuthorityLasts));
   X509* const x = made.get();
   if (X509_set_issuer_name(x, X509_get_subject_name(x)) != 1 ||
-      !AddExtension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
-      !AddExtension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") ||
-      !AddExtension(x, x, NID_subject_key_identifier, "hash") ||
-      !AddNames(x, absl::StrCat(kUriOfCluster, cluster), {}) ||
       X509_sign(x, key.get(), EVP_sha256()) <= 0)
     return openssl::Failed("make an authority");
   return Authority{openssl::PemOf(x), std::move(key_pem)};
 }
+
+// The name stays, so what vouches is an authority's word about itself, which counts for no length
+// of a path (RFC 5280 section 6.1, "self-issued").
+absl::StatusOr<Authority> SucceedAuthority(const Authority& before, absl::Time now) {
+  MUSTER_ASSIGN_OR_RETURN(const Signer signer, SignerOf(before));
+  X509* const issuer = signer.certificate.get();
+  if (!IsRoot(issuer))
+    return absl::InvalidArgumentError(
+        "the authority's certificate is signed by another one: it is changed where that is kept");
+  MUSTER_ASSIGN_OR_RETURN(const std::string cluster, ClusterOfAuthority(openssl::PemOf(issuer)));
+  MUSTER_ASSIGN_OR_RETURN(Authority next, MakeAuthority(cluster, now));
+  MUSTER_ASSIGN_OR_RETURN(const Key key, openssl::ParseKey(next.key_pem));
+  MUSTER_ASSIGN_OR_RETURN(
+      const Certificate vouches,
+      BeginAuthority(key.get(), cluster, now - kBeginsBefore, TimeOf(X509_get0_notAfter(issuer))));
+  X509* const x = vouches.get();
+  if (X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
+      !AddExtension(x, issuer, NID_authority_key_identifier, "keyid") ||
+      X509_sign(x, signer.key.get(), EVP_sha256()) <= 0)
+    return openssl::Failed("vouch for an authority");
+  next.vouched_pem = openssl::PemOf(x);
+  next.certificates_pem += openssl::PemOf(issuer);
+  return next;
+}
+
+absl::StatusOr<std::vector<AuthorityCertificate>> TrustedBy(const Authority& authority) {
+  MUSTER_ASSIGN_OR_RETURN(const Signer signer, SignerOf(authority));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<Certificate> all,
+                          openssl::ParseCertificates(authority.certificates_pem));
+  std::vector<AuthorityCertificate> trusted;
+  for (const Certificate& one : all) {
+    MUSTER_ASSIGN_OR_RETURN(std::string hash, HashOf(one.get()));
+    AuthorityCertificate& added = trusted.emplace_back(AuthorityCertificate{
+        openssl::PemOf(one.get()), std::move(hash), TimeOf(X509_get0_notBefore(one.get())),
+        TimeOf(X509_get0_notAfter(one.get()))});
+    if (X509_cmp(one.get(), signer.certificate.get()) == 0) std::swap(added, trusted.front());
+  }
+  return trusted;
+}
+
+std::string HashOfTrust(absl::string_view authority_pem) { return HashOfKey(authority_pem); }
 
 absl::StatusOr<std::string> ClusterOfAuthority(absl::string_view certificates_pem) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Certificate> all,
@@ -303,7 +366,8 @@ absl::StatusOr<std::string> SignLeaf(const Authority& authority, const Leaf& lea
       !AddNames(x, ToUri(leaf.name), leaf.reached_by) ||
       X509_sign(x, signer.key.get(), EVP_sha256()) <= 0)
     return openssl::Failed("sign a certificate");
-  return absl::StrCat(openssl::PemOf(x), IsRoot(issuer) ? "" : openssl::PemOf(issuer));
+  return absl::StrCat(openssl::PemOf(x), IsRoot(issuer) ? "" : openssl::PemOf(issuer),
+                      authority.vouched_pem);
 }
 
 absl::StatusOr<CertificateContent> ReadCertificate(absl::string_view pem) {

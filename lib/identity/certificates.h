@@ -26,12 +26,32 @@ inline constexpr absl::Duration kAuthorityLasts = absl::Hours(24 * 3652);
 struct Authority {
   std::string certificates_pem;  // whom to trust: one, or several while the authority is changed
   std::string key_pem;           // of one of them
+  // Certificates of that key by those before it: they go behind whatever it signs. Empty: there was
+  // none before it.
+  std::string vouched_pem = {};
 };
 
 // A new one. kInvalidArgument: no name for a cluster.
 absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time now);
+// The one after `before`, of which both are trusted: a new key, for which the one before vouches,
+// so that who trusts that one alone takes what the new one signs (docs/identity.md section 7).
+// kInvalidArgument: as CheckAuthority.
+absl::StatusOr<Authority> SucceedAuthority(const Authority& before, absl::Time now);
 // kInvalidArgument: the key is of none of these certificates, or that one may not sign.
 absl::Status CheckAuthority(const Authority& authority);
+
+// Of one who may sign.
+struct AuthorityCertificate {
+  std::string pem;
+  std::string hash;  // SHA-256 of its DER, in hexadecimal digits, as browsers show it
+  absl::Time begins;
+  absl::Time ends;
+};
+// That of the key, first, and the others that are trusted. kInvalidArgument: as CheckAuthority.
+absl::StatusOr<std::vector<AuthorityCertificate>> TrustedBy(const Authority& authority);
+
+// Whom somebody trusts, as one word to compare: SHA-256 of that text, in hexadecimal digits.
+std::string HashOfTrust(absl::string_view authority_pem);
 
 // The cluster for which it speaks, as an authority of Muster's own says it. Empty: these say none,
 // or several. kInvalidArgument: there is no certificate.
@@ -45,7 +65,8 @@ struct Leaf {
   absl::Duration lasts = kLeafLasts;
   std::string token = {};  // of a user: the id of the token that it was asked for with
 };
-// The certificate, and behind it that of the authority where it is no root itself. It begins
+// The certificate, and behind it that of the authority where it is no root itself, and what vouches
+// for it. It begins
 // kBeginsBefore `now`, and ends no later than the authority. kInvalidArgument: the key, a name, or
 // the authority is none.
 absl::StatusOr<std::string> SignLeaf(const Authority& authority, const Leaf& leaf, absl::Time now);

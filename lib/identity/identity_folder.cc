@@ -30,6 +30,8 @@ constexpr char kAuthorityFile[] = "authority.pem";
 constexpr char kCertificateFile[] = "certificate.pem";
 constexpr char kKeyFile[] = "key.pem";
 constexpr char kAuthorityKeyFile[] = "authority.key";
+constexpr char kNextKeyFile[] = "authority.key.next";
+constexpr char kBeginsCertificate[] = "-----BEGIN CERTIFICATE-----";
 // A writer may swap the folder while it is read; more than once in so short a time it does not.
 constexpr int kReadings = 3;
 
@@ -201,9 +203,16 @@ absl::Status WriteIdentity(const std::string& folder, const Identity& identity) 
 
 std::string UnusedMarkOf(const std::string& folder) { return In(folder, "unused"); }
 
-absl::StatusOr<Authority> ReadAuthority(const std::string& folder) {
+namespace {
+
+// The key in one of its files, with whom the identity there trusts.
+absl::StatusOr<Authority> ReadSigning(const std::string& folder, const char* key_file) {
   Authority authority;
-  MUSTER_ASSIGN_OR_RETURN(authority.key_pem, ReadSecret(In(folder, kAuthorityKeyFile)));
+  MUSTER_ASSIGN_OR_RETURN(authority.key_pem, ReadSecret(In(folder, key_file)));
+  if (const size_t at = authority.key_pem.find(kBeginsCertificate); at != std::string::npos) {
+    authority.vouched_pem = authority.key_pem.substr(at);
+    authority.key_pem.resize(at);
+  }
   MUSTER_ASSIGN_OR_RETURN(Identity own, ReadIdentity(folder));
   authority.certificates_pem = std::move(own.authority_pem);
   MUSTER_RETURN_IF_ERROR(
@@ -211,10 +220,40 @@ absl::StatusOr<Authority> ReadAuthority(const std::string& folder) {
   return authority;
 }
 
+std::string FileOf(const Authority& authority) {
+  return absl::StrCat(authority.key_pem, authority.vouched_pem);
+}
+
+}  // namespace
+
+absl::StatusOr<Authority> ReadAuthority(const std::string& folder) {
+  return ReadSigning(folder, kAuthorityKeyFile);
+}
+
+absl::Status ChangeAuthority(const std::string& folder, const Authority& next,
+                             const Identity& coordinator) {
+  MUSTER_RETURN_IF_ERROR(WriteSecret(In(folder, kNextKeyFile), FileOf(next)));
+  MUSTER_RETURN_IF_ERROR(WriteIdentity(folder, coordinator));
+  return FinishChange(folder).status();
+}
+
+absl::StatusOr<bool> FinishChange(const std::string& folder) {
+  const std::string file = In(folder, kNextKeyFile);
+  if (access(file.c_str(), F_OK) != 0) return false;
+  // It signs once the identity trusts it, and not before.
+  const absl::StatusOr<Authority> next = ReadSigning(folder, kNextKeyFile);
+  if (!next.ok() && !absl::IsInvalidArgument(next.status())) return next.status();
+  if (!next.ok() && unlink(file.c_str()) != 0) return FileError(errno, "remove", file);
+  if (next.ok() && rename(file.c_str(), In(folder, kAuthorityKeyFile).c_str()) != 0)
+    return FileError(errno, "rename", file);
+  MUSTER_RETURN_IF_ERROR(SyncDirectory(folder));
+  return next.ok();
+}
+
 absl::Status WriteAuthority(const std::string& folder, const Authority& authority,
                             const Identity& coordinator) {
   MUSTER_RETURN_IF_ERROR(WriteIdentity(folder, coordinator));
-  return WriteSecret(In(folder, kAuthorityKeyFile), authority.key_pem);
+  return WriteSecret(In(folder, kAuthorityKeyFile), FileOf(authority));
 }
 
 // The mark goes first: an authority without it and without a store is one whose store was lost.

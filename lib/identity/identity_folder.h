@@ -19,12 +19,20 @@ absl::StatusOr<Identity> ReadIdentity(const std::string& folder);
 // Makes the folder where it is missing. One writer at a time.
 absl::Status WriteIdentity(const std::string& folder, const Identity& identity);
 
-// The cluster's own authority lies beside that of the coordinator: its key as authority.key, whom
-// to trust in the identity's authority.pem. kNotFound: there is no authority.key.
+// The cluster's own authority lies beside that of the coordinator: its key as authority.key, and
+// behind that in the same file what vouches for it; whom to trust in the identity's authority.pem.
+// kNotFound: there is no authority.key.
 absl::StatusOr<Authority> ReadAuthority(const std::string& folder);
 // With the first identity, which is the coordinator's.
 absl::Status WriteAuthority(const std::string& folder, const Authority& authority,
                             const Identity& coordinator);
+
+// Another authority signs from now on, `coordinator` with it, and trusts both. Ended in the middle,
+// or failed, it has not been, or FinishChange brings it to its end.
+absl::Status ChangeAuthority(const std::string& folder, const Authority& next,
+                             const Identity& coordinator);
+// Where a change was ended in the middle. True: there was one, and it has been.
+absl::StatusOr<bool> FinishChange(const std::string& folder);
 
 // A file beside an authority that was made before its cluster: no store belongs to it yet.
 std::string UnusedMarkOf(const std::string& folder);

@@ -204,5 +204,71 @@ TEST(RunIdentityTest, HostsOfARunHaveTheirKeysElsewhereAndOnlyAsLongAsTheyRun) {
   EXPECT_EQ(ReadJson(dir + "/result.json").value("digest", ""), CountingDigest(1009, 2));
 }
 
+// The states of its hosts, as `muster certs status` tells them.
+std::vector<std::string> TrustOfHosts(const UpCluster& cluster) {
+  std::vector<std::string> states;
+  const nlohmann::json status = cluster.Ask({"certs", "status", "--json"});
+  for (const nlohmann::json& host : status.value("hosts", nlohmann::json::array()))
+    states.push_back(host.value("state", ""));
+  return states;
+}
+
+TEST(RunIdentityTest, TheAuthorityIsChangedWhileAJobRunsAndNobodyHalts) {
+  AdoptOrphans();
+  const Folder folder;
+  const std::string dir = folder / "cluster";
+  WriteFile(folder / "job.yaml", CountingSpec(1009, /*lanes=*/7, /*epochs=*/100'000));
+  UpCluster cluster(dir, {"--slots", "2", "--coordinator", "127.0.0.1:0"});
+  Program second(MusterCommand({"agent", "--dir", dir, "--host", "second", "--slots", "2"}));
+  ASSERT_TRUE(second.WaitFor("joined the cluster")) << second.output();
+  ASSERT_EQ(
+      cluster.Say({"submit", folder / "job.yaml", "--id", "job", "--set", "workers=3"}).exit_code,
+      0);
+  Program watch(cluster.Command({"watch", "job", "--json"}));
+  const auto await = [&](const std::string& text) {
+    return watch.WaitFor(text, watch.output().size());
+  };
+  ASSERT_TRUE(await("\"event\":\"step\"")) << watch.output();
+  const std::string before = TextOf(dir + "/store/identity/current/authority.pem");
+  const std::string copied = folder / "authority.pem";
+  WriteFile(copied, before);
+  const std::vector<std::string> all_renewed = {"renewed", "renewed"};
+  const auto await_renewed = [&] {
+    while (TrustOfHosts(cluster) != all_renewed)
+      ASSERT_TRUE(await("\"event\":\"step\"")) << watch.output();
+  };
+  // Who is started from now on meets those who have not looked at their folders yet.
+  const auto kill_one = [&] {
+    const std::vector<pid_t> workers = cluster.WorkerPids();
+    ASSERT_FALSE(workers.empty());
+    kill(workers.front(), SIGKILL);
+    ASSERT_TRUE(await("\"joined\"")) << watch.output();
+    ASSERT_TRUE(await("\"event\":\"step\"")) << watch.output();
+  };
+  await_renewed();
+  const UpCluster::Said changed = cluster.Say({"certs", "change"});
+  ASSERT_EQ(changed.exit_code, 0) << changed.text;
+  kill_one();
+  await_renewed();
+  kill_one();
+  // Whoever has a copy of the certificate before is not locked out by the change.
+  Program old(MusterCommand({"list", "--to", cluster.url(), "--authority", copied}));
+  EXPECT_EQ(old.End(), 0) << old.output();
+  EXPECT_EQ(cluster.Say({"certs", "change"}).exit_code, 64) << "one at a time";
+  const UpCluster::Said finished = cluster.Say({"certs", "finish"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.text;
+  await_renewed();
+  kill_one();
+  const std::string after = TextOf(dir + "/store/identity/current/authority.pem");
+  EXPECT_THAT(before, Not(HasSubstr(after)));
+  EXPECT_EQ(cluster.Say({"stop", "job"}).exit_code, 0);
+  watch.End();
+  const nlohmann::json status = cluster.Ask({"status", "job", "--json"});
+  EXPECT_EQ(status.value("recoveries", 0), 3) << status;
+  EXPECT_EQ(status.value("rewinds", 0), 0) << status;
+  const UpCluster::Said audit = cluster.Say({"audit", "job"});
+  EXPECT_EQ(audit.exit_code, 0) << audit.text;
+}
+
 }  // namespace
 }  // namespace muster::integration

@@ -96,7 +96,8 @@ void AgentProcess::Hear(const MemberSigned& answer) {
   if (meaning == agent::Certificates::Meaning::kStale) return;
   if (certificates_.Find(agent::KeyOf(process))->public_key != answer.certificate_pem)
     return Hear(SignRefused{process, "it is for another key"});
-  certificates_.Got(process, std::chrono::milliseconds(around_.schedule.Random(500, 5000)),
+  certificates_.Got(process, answer.authority_pem,
+                    std::chrono::milliseconds(around_.schedule.Random(500, 5000)),
                     TimeOf(around_.schedule.now()));
   if (meaning == agent::Certificates::Meaning::kRenewal) around_.coverage.Add(Corner::kRenewals);
   if (meaning == agent::Certificates::Meaning::kFirst)
@@ -112,7 +113,9 @@ void AgentProcess::Hear(const SignRefused& refused) {
     Do(agent::SignFailed{agent::KeyOf(process), process.placement, refused.why});
 }
 
-void AgentProcess::Hear(const AuthorityIs&) {}
+void AgentProcess::Hear(const AuthorityIs& authority) {
+  certificates_.Trust(authority.hash, TimeOf(around_.schedule.now()));
+}
 
 void AgentProcess::Renew() {
   for (const SignMember& question : certificates_.Renew(TimeOf(around_.schedule.now())))

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -88,8 +89,8 @@ class HostIdentityTest : public ::testing::Test {
 
   const std::string root_;
   const std::string folder_;
-  const Authority authority_ = MakeAuthority("c1", absl::Now()).value();
   Mutex mutex_;
+  Authority authority_ ABSL_GUARDED_BY(mutex_) = MakeAuthority("c1", absl::Now()).value();
   CondVar came_;
   std::vector<std::string> keys_ ABSL_GUARDED_BY(mutex_);  // that asked
   int refusals_ ABSL_GUARDED_BY(mutex_) = 0;               // that are to come
@@ -227,6 +228,24 @@ TEST(PauseAfter, GrowsToAnEnd) {
   EXPECT_EQ(PauseAfter(seconds(1), 2), seconds(2));
   EXPECT_EQ(PauseAfter(seconds(1), 5), seconds(16));
   EXPECT_EQ(PauseAfter(seconds(1), 1000), std::chrono::minutes(5));
+}
+
+TEST_F(HostIdentityTest, AsksForAnotherOneWhenOthersAreToBeTrusted) {
+  const auto identity = Make().value();
+  AwaitQuestions(1);
+  const std::string key = ReadIdentity(folder_)->key_pem;
+  identity->Trust(HashOfTrust(ReadIdentity(folder_)->authority_pem));  // as it has it
+  std::string now;
+  {
+    const MutexLock lock(mutex_);
+    authority_ = SucceedAuthority(authority_, absl::Now()).value();
+    now = authority_.certificates_pem;
+  }
+  identity->Trust(HashOfTrust(now));
+  AwaitQuestions(2);
+  while (ReadIdentity(folder_)->authority_pem != now) std::this_thread::yield();
+  EXPECT_EQ(ReadIdentity(folder_)->key_pem, key) << "with the key that it has";
+  EXPECT_EQ(Keys().size(), 2u);
 }
 
 }  // namespace

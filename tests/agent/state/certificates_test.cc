@@ -36,7 +36,7 @@ TEST_F(CertificatesTest, AQuestionIsAskedUntilItIsAnswered) {
   certificates_.Begin(b);
   EXPECT_THAT(NamesOf(certificates_.Unanswered()), ElementsAre("a", "b"));
   EXPECT_EQ(certificates_.MeaningOf(a.process), Meaning::kFirst);
-  certificates_.Got(a.process, hours(24), now_);
+  certificates_.Got(a.process, "", hours(24), now_);
   EXPECT_THAT(NamesOf(certificates_.Unanswered()), ElementsAre("b"));
   EXPECT_EQ(certificates_.MeaningOf(a.process), Meaning::kStale) << "it comes again";
   certificates_.Failed(b.process, now_);
@@ -49,7 +49,7 @@ TEST_F(CertificatesTest, AnAnswerForAnEarlierProcessMeansNothing) {
   certificates_.Begin(before);
   certificates_.Begin(now);
   EXPECT_EQ(certificates_.MeaningOf(before.process), Meaning::kStale);
-  certificates_.Got(before.process, hours(24), now_);
+  certificates_.Got(before.process, "", hours(24), now_);
   certificates_.Failed(before.process, now_);
   EXPECT_EQ(certificates_.MeaningOf(now.process), Meaning::kFirst);
   certificates_.End({"job", "a"});
@@ -60,7 +60,7 @@ TEST_F(CertificatesTest, IsRenewedWhenHalfOfItsTimeIsOver) {
   const SignMember a = QuestionOf("a");
   certificates_.Begin(a);
   EXPECT_THAT(certificates_.Renew(now_ + hours(48)), IsEmpty()) << "it is asked for";
-  certificates_.Got(a.process, hours(24), now_);
+  certificates_.Got(a.process, "", hours(24), now_);
   EXPECT_THAT(certificates_.Renew(now_ + hours(12) - seconds(1)), IsEmpty());
   const auto questions = certificates_.Renew(now_ + hours(12));
   ASSERT_THAT(NamesOf(questions), ElementsAre("a"));
@@ -69,7 +69,7 @@ TEST_F(CertificatesTest, IsRenewedWhenHalfOfItsTimeIsOver) {
   EXPECT_THAT(NamesOf(certificates_.Unanswered()), ElementsAre("a"))
       << "and is asked again in the next session";
   EXPECT_EQ(certificates_.MeaningOf(a.process), Meaning::kRenewal);
-  certificates_.Got(a.process, hours(24), now_ + hours(14));
+  certificates_.Got(a.process, "", hours(24), now_ + hours(14));
   EXPECT_THAT(certificates_.Renew(now_ + hours(26) - seconds(1)), IsEmpty());
   EXPECT_THAT(NamesOf(certificates_.Renew(now_ + hours(26))), ElementsAre("a"));
 }
@@ -79,7 +79,7 @@ TEST_F(CertificatesTest, IsRenewedInTimeAlsoWhereTheMachineSlept) {
   const SignMember a = QuestionOf("a");
   const absl::Time wall = absl::FromUnixSeconds(1'800'000'000);
   certificates_.Begin(a);
-  certificates_.Got(a.process, hours(24), now_, wall);
+  certificates_.Got(a.process, "", hours(24), now_, wall);
   EXPECT_THAT(certificates_.Renew(now_ + hours(1), wall + absl::Hours(1)), IsEmpty());
   EXPECT_THAT(NamesOf(certificates_.Renew(now_ + hours(1), wall + absl::Hours(20))),
               ElementsAre("a"));
@@ -94,12 +94,33 @@ TEST_F(CertificatesTest, IsRenewedInTimeAlsoWhereTheMachineSlept) {
 TEST_F(CertificatesTest, ARenewalThatIsRefusedIsTriedAgain) {
   const SignMember a = QuestionOf("a");
   certificates_.Begin(a);
-  certificates_.Got(a.process, hours(24), now_);
+  certificates_.Got(a.process, "", hours(24), now_);
   certificates_.Renew(now_ + hours(12));
   certificates_.Failed(a.process, now_ + hours(12));
   EXPECT_NE(certificates_.Find({"job", "a"}), nullptr) << "its process runs";
   EXPECT_THAT(certificates_.Renew(now_ + hours(12)), IsEmpty());
   EXPECT_THAT(NamesOf(certificates_.Renew(now_ + hours(12) + kAskAgainAfter)), ElementsAre("a"));
+}
+
+TEST_F(CertificatesTest, WhatCameWithOthersThanAreToBeTrustedIsAskedForAgain) {
+  const SignMember a = QuestionOf("a"), b = QuestionOf("b");
+  for (const SignMember& one : {a, b}) certificates_.Begin(one);
+  certificates_.Got(a.process, "old", hours(24), now_);
+  EXPECT_FALSE(certificates_.AllTrust("old")) << "one has none yet";
+  certificates_.Got(b.process, "new", hours(24), now_);
+  EXPECT_THAT(certificates_.Renew(now_), IsEmpty()) << "nobody has said whom to trust";
+  certificates_.Trust("new", now_);
+  EXPECT_THAT(NamesOf(certificates_.Renew(now_)), ElementsAre("a"));
+  EXPECT_FALSE(certificates_.AllTrust("new"));
+  // It comes as before all the same: somebody else is asked in vain no more often than that.
+  certificates_.Got(a.process, "old", hours(24), now_);
+  EXPECT_THAT(certificates_.Renew(now_ + kTrustAgainAfter - seconds(1)), IsEmpty());
+  certificates_.Trust("new", now_);
+  EXPECT_THAT(certificates_.Renew(now_ + kTrustAgainAfter - seconds(1)), IsEmpty());
+  EXPECT_THAT(NamesOf(certificates_.Renew(now_ + kTrustAgainAfter)), ElementsAre("a"));
+  certificates_.Got(a.process, "new", hours(24), now_ + kTrustAgainAfter);
+  EXPECT_TRUE(certificates_.AllTrust("new"));
+  EXPECT_THAT(certificates_.Renew(now_ + hours(2)), IsEmpty());
 }
 
 }  // namespace

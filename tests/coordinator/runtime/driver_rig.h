@@ -84,6 +84,7 @@ class DriverRig : public ::testing::Test {
     DriverOptions options{.checkpoint_root = root_, .tick = std::chrono::milliseconds(5)};
     options.logs = logs_;
     options.sign = sign_;
+    options.trust = trust_;
     options.settings.slots = 8;
     options.most_waiting_of_job.items = 500;  // fewer than of one session
     options.on_broken = [this](const absl::Status& why) { told_broken_.Post(why); };
@@ -168,8 +169,9 @@ class DriverRig : public ::testing::Test {
   const std::shared_ptr<Kv> kv_{OpenMemory(JournalFamilies())};
   const std::shared_ptr<std::atomic<bool>> full_ = std::make_shared<std::atomic<bool>>(false);
   const std::shared_ptr<std::atomic<bool>> broken_ = std::make_shared<std::atomic<bool>>(false);
-  LogStore* logs_ = nullptr;  // of the next Start
-  Signer sign_;               // likewise; null: nobody signs
+  LogStore* logs_ = nullptr;            // of the next Start
+  Signer sign_;                         // likewise; null: nobody signs
+  std::function<std::string()> trust_;  // likewise
   const std::shared_ptr<std::atomic<bool>> replaced_ = std::make_shared<std::atomic<bool>>(false);
   Mailbox<absl::Status> told_broken_;
   std::atomic<int> writes_{0};

@@ -547,7 +547,7 @@ TEST_F(DriverTest, MembersAreSignedForTheirAgentOnceThatIsOnDisk) {
       WriteAuthority(root_ + "/identity", authority,
                      IssueIdentity(authority, {"c1", CoordinatorPeer{}}, absl::Now()).value())
           .ok());
-  sign_ = ReadSigner(root_ + "/identity", absl::Hours(1)).value();
+  sign_ = SignerOfMembers(SigningAuthority::Open(root_ + "/identity").value(), absl::Hours(1));
   ASSERT_TRUE(sign_);
   Start();
   ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
@@ -579,6 +579,32 @@ TEST_F(DriverTest, MembersAreSignedForTheirAgentOnceThatIsOnDisk) {
   EXPECT_THAT(again.Next<SignRefused>().why, HasSubstr("another key"));
   again.Say(ask);
   EXPECT_EQ(again.Next<MemberSigned>().process, ask.process);
+}
+
+TEST_F(DriverTest, AgentsAreToldWhomToTrustAndWhenThatChanges) {
+  Stop();
+  std::atomic<int> trust = 1;
+  trust_ = [&trust] { return absl::StrCat("trust ", trust.load()); };
+  Start();
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  agent.Say(HelloOf("here", 16));
+  agent.Next<Wanted>();
+  EXPECT_EQ(agent.Next<AuthorityIs>().hash, "trust 1");
+  agent.Say(AgentTrusts{"trust 1"});
+  const auto trusts = [&] { return driver_->KnownWithHosts()->hosts->at(0).trusts; };
+  while (trusts() != "trust 1") std::this_thread::yield();
+  trust = 2;
+  driver_->TrustChanged();
+  EXPECT_EQ(agent.Next<AuthorityIs>().hash, "trust 2");
+  EXPECT_EQ(trusts(), "trust 1") << "as it said";
+  ScriptedAgent again(*there_, kAddress, DecodeToAgent);
+  again.Say(HelloOf("here", 16));
+  again.Next<Wanted>();
+  EXPECT_EQ(again.Next<AuthorityIs>().hash, "trust 2");
+  while (!trusts().empty()) std::this_thread::yield();  // what it trusts it says in each session
+  Stop();
+  trust_ = nullptr;
+  Start();
 }
 
 TEST_F(DriverTest, WithoutAnAuthorityNothingIsSigned) {

@@ -6,10 +6,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/time/clock.h"
+#include "coordinator/runtime/signer.h"
 #include "lib/identity/certificates.h"
 #include "lib/identity/identity_folder.h"
 #include "lib/identity/keys.h"
@@ -122,12 +128,108 @@ TEST_F(ClusterAuthorityTest, SignsForOthersWhereItHasTheKey) {
   const Leaf leaf{.name = {"c1", HostPeer{"a"}},
                   .public_key = PublicKeyOf(MakeKey().value()).value()};
   ASSERT_TRUE(ProvideAuthority(folder_, *Store("c1"), kNow).ok());
-  const auto made = SignWith(folder_, leaf, kNow);
+  const auto signing = SigningAuthority::Open(folder_).value();
+  const auto made = signing->Sign(leaf, kNow);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(*Verify(made->authority_pem, made->certificate_pem, kNow),
             (PeerName{"c1", HostPeer{"a"}}));
+  EXPECT_EQ(signing->trust(), HashOfTrust(made->authority_pem));
+  EXPECT_FALSE(*signing->Look());
   std::filesystem::remove(folder_ + "/authority.key");
-  EXPECT_EQ(SignWith(folder_, leaf, kNow).status().code(), absl::StatusCode::kFailedPrecondition);
+  const auto without = SigningAuthority::Open(folder_).value();
+  EXPECT_EQ(without->Sign(leaf, kNow).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(without->trust(), "");
+  EXPECT_FALSE(SignerOfMembers(without, absl::Hours(1)));
+}
+
+// A change while the coordinator runs; the dates are those of now, as its own looks have them.
+class AuthorityChangeTest : public ClusterAuthorityTest {
+ protected:
+  AuthorityChangeTest() {
+    EXPECT_TRUE(ProvideAuthority(folder_, *store_, now_).ok());
+    signing_ = SigningAuthority::Open(folder_).value();
+  }
+  std::unique_ptr<ClusterAuthority> Open(bool own = true) {
+    return std::make_unique<ClusterAuthority>(ClusterAuthority::Options{
+        .folder = folder_,
+        .reached_by = own ? std::optional(std::vector<std::string>{"10.0.0.7"}) : std::nullopt,
+        .signs = signing_,
+        .on_change = [this] { ++told_; }});
+  }
+
+  const absl::Time now_ = absl::Now();
+  const std::unique_ptr<Journal> store_ = Store("c1");
+  std::shared_ptr<SigningAuthority> signing_;
+  std::atomic<int> told_ = 0;
+};
+
+TEST_F(AuthorityChangeTest, AnotherOneSignsFromThenOnAndTheOneBeforeIsTrustedOn) {
+  const auto authority = Open();
+  const Identity before = ReadIdentity(folder_).value();
+  const std::string trust = signing_->trust();
+  ASSERT_EQ(authority->Standing()->trusted.size(), 1u);
+  ASSERT_TRUE(authority->Change(now_).ok());
+  EXPECT_EQ(told_, 1);
+  EXPECT_NE(signing_->trust(), trust);
+  const absl::StatusOr<AuthorityStanding> standing = authority->Standing();
+  ASSERT_TRUE(standing.ok()) << standing.status();
+  ASSERT_EQ(standing->trusted.size(), 2u);
+  EXPECT_EQ(standing->trusted[1].pem, before.authority_pem);
+  ASSERT_TRUE(standing->change_ends);
+  EXPECT_EQ(absl::FloorToSeconds(*standing->change_ends), absl::FloorToSeconds(now_) + kTrustedOn);
+  const Identity after = ReadIdentity(folder_).value();
+  EXPECT_TRUE(VerifyPeer(before, after.certificate_pem, now_).ok())
+      << "who trusts the one before alone takes the coordinator";
+  EXPECT_THAT(ReadCertificate(after.certificate_pem)->reached_by, ElementsAre("10.0.0.7"));
+  const absl::Status again = authority->Change(now_);
+  EXPECT_EQ(again.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(again.message()), HasSubstr("muster certs finish"));
+  EXPECT_FALSE(*RenewOwn(folder_, {"10.0.0.7"}, now_ + absl::Hours(1)));
+}
+
+TEST_F(AuthorityChangeTest, EndsOnceAndLeavesTheNewOne) {
+  const auto authority = Open();
+  EXPECT_EQ(authority->Finish(now_).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(authority->Change(now_).ok());
+  const std::string next = authority->Standing()->trusted[0].pem;
+  ASSERT_TRUE(authority->Finish(now_).ok());
+  EXPECT_EQ(told_, 2);
+  const AuthorityStanding standing = authority->Standing().value();
+  ASSERT_EQ(standing.trusted.size(), 1u);
+  EXPECT_EQ(standing.trusted[0].pem, next);
+  EXPECT_FALSE(standing.change_ends);
+  EXPECT_EQ(ReadIdentity(folder_)->authority_pem, next);
+  EXPECT_EQ(authority->Finish(now_).code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(authority->Change(now_).ok()) << "the next change";
+  ASSERT_TRUE(ProvideAuthority(folder_, *store_, now_).ok()) << "the next start";
+}
+
+// The first look of one that starts, here of a change that was begun 25 hours ago.
+TEST_F(AuthorityChangeTest, EndsByItselfWhenWhatTheOneBeforeSignedHasEnded) {
+  const Authority next =
+      SucceedAuthority(ReadAuthority(folder_).value(), now_ - kTrustedOn).value();
+  ASSERT_TRUE(
+      ChangeAuthority(folder_, next, IssueIdentity(next, {"c1", CoordinatorPeer{}}, now_).value())
+          .ok());
+  const auto authority = Open();
+  authority->LookSoon();
+  while (told_ == 0) std::this_thread::yield();
+  EXPECT_EQ(authority->Standing()->trusted.size(), 1u);
+  EXPECT_EQ(ReadAuthority(folder_)->key_pem, next.key_pem);
+}
+
+TEST_F(AuthorityChangeTest, OneFromOutsideIsChangedWhereItIsKeptAndReadAgain) {
+  const auto authority = Open(/*own=*/false);
+  const absl::Status refused = authority->Change(now_);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("from outside"));
+  const Authority other = SucceedAuthority(ReadAuthority(folder_).value(), now_).value();
+  ASSERT_TRUE(
+      ChangeAuthority(folder_, other, IssueIdentity(other, {"c1", CoordinatorPeer{}}, now_).value())
+          .ok());
+  authority->LookSoon();
+  while (told_ == 0) std::this_thread::yield();
+  EXPECT_EQ(signing_->trust(), HashOfTrust(other.certificates_pem));
 }
 
 }  // namespace
