@@ -137,26 +137,29 @@ absl::StatusOr<std::vector<std::string>> ReachedBy(const std::vector<std::string
 }
 
 ClusterAuthority::ClusterAuthority(Options options)
-    : options_(std::move(options)),
+    : reached_by_(std::move(options.reached_by)),
+      signs_(std::move(options.signs)),
+      on_change_(std::move(options.on_change)),
+      folder_(std::move(options.folder)),
       renewal_([this](const std::stop_token&) { return Look(); },
-               options_.reached_by ? kLookEvery : kLookAtIdentityEvery) {}
+               reached_by_ ? kLookEvery : kLookAtIdentityEvery) {}
 
 absl::Status ClusterAuthority::CheckIsOwn() const {
-  if (options_.reached_by) return absl::OkStatus();
+  if (reached_by_) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "the authority is from outside: change it where it is kept, and put its files into ",
-      options_.folder, ", from which they are read again"));
+      "the authority is from outside: change it where it is kept, and put its files into ", folder_,
+      ", from which they are read again"));
 }
 
 absl::StatusOr<AuthorityStanding> ClusterAuthority::Read() const {
-  const absl::StatusOr<Authority> authority = ReadAuthority(options_.folder);
+  const absl::StatusOr<Authority> authority = ReadAuthority(folder_);
   if (absl::IsNotFound(authority.status()))
     return absl::FailedPreconditionError(
         "this coordinator has no key of an authority, and signs nothing");
   MUSTER_RETURN_IF_ERROR(authority.status());
   AuthorityStanding standing;
   MUSTER_ASSIGN_OR_RETURN(standing.trusted, TrustedBy(*authority));
-  if (standing.trusted.size() > 1 && options_.reached_by) {
+  if (standing.trusted.size() > 1 && reached_by_) {
     absl::Time changed = absl::InfinitePast();
     for (const AuthorityCertificate& one : standing.trusted)
       changed = std::max(changed, one.begins + kBeginsBefore);
@@ -173,24 +176,24 @@ absl::StatusOr<AuthorityStanding> ClusterAuthority::Standing() {
 // The coordinator shows a certificate of the one that signs, so that who trusts that one alone
 // takes it, too.
 absl::Status ClusterAuthority::Install(const Authority& authority, absl::Time now) {
-  MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(options_.folder));
+  MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(folder_));
   MUSTER_ASSIGN_OR_RETURN(const Identity next,
-                          IssueIdentity(authority, own.name, now, *options_.reached_by));
-  return ChangeAuthority(options_.folder, authority, next);
+                          IssueIdentity(authority, own.name, now, *reached_by_));
+  return ChangeAuthority(folder_, authority, next);
 }
 
 absl::Status ClusterAuthority::Change(absl::Time now) {
   {
     const MutexLock lock(mutex_);
     MUSTER_RETURN_IF_ERROR(CheckIsOwn());
-    MUSTER_RETURN_IF_ERROR(FinishChange(options_.folder).status());
+    MUSTER_RETURN_IF_ERROR(FinishChange(folder_).status());
     MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
     if (standing.change_ends)
       return absl::FailedPreconditionError(absl::StrCat(
           "the authority was changed already, and the one before is trusted until ",
           absl::FormatTime(absl::RFC3339_sec, *standing.change_ends, absl::UTCTimeZone()),
           ": wait until then, or end that change sooner with `muster certs finish`"));
-    MUSTER_ASSIGN_OR_RETURN(const Authority before, ReadAuthority(options_.folder));
+    MUSTER_ASSIGN_OR_RETURN(const Authority before, ReadAuthority(folder_));
     MUSTER_ASSIGN_OR_RETURN(const Authority next, SucceedAuthority(before, now));
     MUSTER_RETURN_IF_ERROR(Install(next, now));
     LogInfo("the authority is another one from now on; the one before is trusted for %d hours",
@@ -204,13 +207,13 @@ absl::Status ClusterAuthority::Finish(absl::Time now) {
   {
     const MutexLock lock(mutex_);
     MUSTER_RETURN_IF_ERROR(CheckIsOwn());
-    MUSTER_RETURN_IF_ERROR(FinishChange(options_.folder).status());
+    MUSTER_RETURN_IF_ERROR(FinishChange(folder_).status());
     MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
     if (!standing.change_ends)
       return absl::FailedPreconditionError(
           "the authority is not being changed: one alone is trusted, as `muster certs status` "
           "shows");
-    MUSTER_ASSIGN_OR_RETURN(Authority left, ReadAuthority(options_.folder));
+    MUSTER_ASSIGN_OR_RETURN(Authority left, ReadAuthority(folder_));
     left.certificates_pem = standing.trusted.front().pem;
     MUSTER_RETURN_IF_ERROR(Install(left, now));
     LogInfo("the authority before is trusted no more");
@@ -221,20 +224,20 @@ absl::Status ClusterAuthority::Finish(absl::Time now) {
 
 // Whoever asks from now on is signed by the one that is there now.
 void ClusterAuthority::LookAgain() {
-  const absl::StatusOr<bool> other = options_.signs->Look();
+  const absl::StatusOr<bool> other = signs_->Look();
   if (!other.ok() && !absl::IsNotFound(other.status()))
     LogWarning("%s; the authority that was read before signs on", other.status().message());
-  if (other.ok() && *other) options_.on_change();
+  if (other.ok() && *other) on_change_();
 }
 
 Duration ClusterAuthority::Look() {
-  if (options_.reached_by) {
+  if (reached_by_) {
     const absl::Time now = absl::Now();
     absl::StatusOr<AuthorityStanding> standing = absl::UnknownError("");
     {
       const MutexLock lock(mutex_);
-      absl::Status done = FinishChange(options_.folder).status();
-      if (done.ok()) done = RenewOwn(options_.folder, *options_.reached_by, now).status();
+      absl::Status done = FinishChange(folder_).status();
+      if (done.ok()) done = RenewOwn(folder_, *reached_by_, now).status();
       if (!done.ok())
         LogWarning("the coordinator's certificate cannot be renewed: %s", done.message());
       standing = Read();
@@ -245,7 +248,7 @@ Duration ClusterAuthority::Look() {
         LogWarning("the authority before is still trusted: %s", finished.message());
   }
   LookAgain();
-  return options_.reached_by ? kLookEvery : kLookAtIdentityEvery;
+  return reached_by_ ? kLookEvery : kLookAtIdentityEvery;
 }
 
 }  // namespace muster::coordinator

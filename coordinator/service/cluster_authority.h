@@ -71,7 +71,7 @@ class ClusterAuthority {
 
   // kFailedPrecondition: there is none here.
   absl::StatusOr<AuthorityStanding> Standing();
-  std::string trust() const { return options_.signs->trust(); }  // of SigningAuthority
+  std::string trust() const { return signs_->trust(); }  // of SigningAuthority
   // Another one signs from now on. kFailedPrecondition: a change is under way, or the authority is
   // kept elsewhere.
   absl::Status Change(absl::Time now);
@@ -81,14 +81,18 @@ class ClusterAuthority {
   void LookSoon() { renewal_.LookSoon(); }
 
  private:
-  absl::Status CheckIsOwn() const;
-  absl::StatusOr<AuthorityStanding> Read() const;
-  absl::Status Install(const Authority& authority, absl::Time now);
+  absl::Status CheckIsOwn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<AuthorityStanding> Read() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Install(const Authority& authority, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void LookAgain();
   Duration Look();
 
-  const Options options_;
-  Mutex mutex_;  // one at a time changes the folder
+  const std::optional<std::vector<std::string>> reached_by_;
+  const std::shared_ptr<SigningAuthority> signs_;
+  const std::function<void()> on_change_;
+  Mutex mutex_;
+  const std::string folder_ ABSL_GUARDED_BY(mutex_);  // what lies in it
   Renewal renewal_;
 };
 
