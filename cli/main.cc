@@ -64,6 +64,9 @@
 namespace muster {
 namespace {
 
+// A host that nobody takes for so long may have a certificate that is not trusted any more.
+constexpr Duration kJoinsAgainAfter = std::chrono::seconds(30);
+
 // The programs lie beside this one.
 std::string ProgramFolder() {
   std::error_code error;
@@ -355,12 +358,17 @@ class AgentCluster final : public cli::Cluster {
                       .on_stopped = events_.on_stopped,
                       .on_session =
                           [this] {
+                            no_session_since_.reset();
                             if (events_.on_coordinator) events_.on_coordinator(true);
                           },
                       .on_no_session =
                           [this](const absl::Status& why) {
-                            const bool is_refused =
-                                absl::IsPermissionDenied(why) || absl::IsUnauthenticated(why);
+                            // A certificate that is not taken any more is refused without a word.
+                            const Time now = std::chrono::steady_clock::now();
+                            if (!no_session_since_) no_session_since_ = now;
+                            const bool is_refused = absl::IsPermissionDenied(why) ||
+                                                    absl::IsUnauthenticated(why) ||
+                                                    now - *no_session_since_ >= kJoinsAgainAfter;
                             if (is_refused && proof_.joins != nullptr) proof_.joins->JoinSoon();
                             if (events_.on_no_coordinator)
                               events_.on_no_coordinator(std::string(why.message()));
@@ -382,6 +390,7 @@ class AgentCluster final : public cli::Cluster {
   std::unique_ptr<Transport> transport_;
   std::optional<agent::RunFolder> folder_;
   std::unique_ptr<agent::HostAgent> joined_;
+  std::optional<Time> no_session_since_;
   agent::HostAgent* host_ = nullptr;
 };
 

@@ -614,6 +614,10 @@ AuthorityCertificateAnswer AuthorityCertificateFrom(const Json& object) {
   return one;
 }
 
+std::string NowText() {
+  return absl::FormatTime(absl::RFC3339_sec, absl::Now(), absl::UTCTimeZone());
+}
+
 absl::StatusOr<AuthorityAnswer> AuthorityFrom(const absl::StatusOr<std::string>& json) {
   // One without certificates has no such path.
   if (absl::IsNotFound(json.status()))
@@ -642,11 +646,12 @@ absl::StatusOr<AuthorityAnswer> RestClient::Authority() const {
 }
 
 absl::StatusOr<AuthorityAnswer> RestClient::ChangeAuthority() const {
-  return AuthorityFrom(Post("/v1/authority:change", "{}"));
+  return AuthorityFrom(Post("/v1/authority:change", Text(Json{{"now", NowText()}})));
 }
 
 absl::StatusOr<AuthorityAnswer> RestClient::FinishAuthority(bool force) const {
-  return AuthorityFrom(Post("/v1/authority:finish", Text(Json{{"force", force}})));
+  const Json body = {{"force", force}, {"now", NowText()}};
+  return AuthorityFrom(Post("/v1/authority:finish", Text(body)));
 }
 
 absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,

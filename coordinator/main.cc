@@ -399,6 +399,7 @@ class Program {
                                 kill(getpid(), SIGTERM);
                               }};
     if (!arguments_.identity.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(own_identity_, IdentitySource::OpenFlag(arguments_.identity));
       auto signing = SigningAuthority::Open(arguments_.identity);
       MUSTER_RETURN_IF_ERROR(Prefix("--identity", signing.status()));
       signing_ = *std::move(signing);
@@ -437,7 +438,15 @@ class Program {
           ClusterAuthority::Options{.folder = arguments_.identity,
                                     .reached_by = reached_by_,
                                     .signs = signing_,
-                                    .on_change = [this] { driver_->TrustChanged(); }});
+                                    .note =
+                                        [this](const std::vector<std::string>& hashes) {
+                                          return journal_->NoteAuthority(hashes);
+                                        },
+                                    .on_change =
+                                        [this](bool fewer) {
+                                          own_identity_->LookSoon();
+                                          driver_->TrustChanged(fewer);
+                                        }});
       authority_api_ = MakeAuthorityApi(*driver_, *authority_);
     }
     if (!arguments_.history_dir.empty())
@@ -485,7 +494,7 @@ class Program {
 
   absl::Status Listen() {
     Credentials credentials;
-    MUSTER_ASSIGN_OR_RETURN(credentials.identity, IdentitySource::OpenFlag(arguments_.identity));
+    credentials.identity = own_identity_;
     MUSTER_RETURN_IF_ERROR(CheckIsCoordinator(credentials));
     MUSTER_RETURN_IF_ERROR(CheckWhoMayAsk(arguments_));
     std::string greeting = kGrpcGreeting, http_greeting = kHttpGreeting;
@@ -573,6 +582,7 @@ class Program {
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<LogFollowers> followers_;
   std::unique_ptr<Joining> joining_;
+  std::shared_ptr<IdentitySource> own_identity_;  // null: it speaks plain text
   std::shared_ptr<SigningAuthority> signing_;
   std::optional<std::vector<std::string>> reached_by_;  // of an authority of its own
   std::unique_ptr<ClusterAuthority> authority_;

@@ -239,9 +239,16 @@ void HostAgent::OnAuthority(const AuthorityIs& authority) {
 
 void HostAgent::TellTrust() {
   if (trust_.empty() || is_trust_said_ || !link_.up()) return;
-  if (HashOfTrust(options_.identity->Get()->authority_pem) != trust_)
-    return options_.identity->LookSoon();
-  if (!identities_->AllTrust(trust_)) return;
+  const bool all_do = HashOfTrust(options_.identity->Get()->authority_pem) == trust_ &&
+                      identities_->AllTrust(trust_);
+  const Time now = std::chrono::steady_clock::now();
+  if (!all_do) {
+    trusted_since_.reset();
+    return;
+  }
+  // What is written is not used yet: processes look at their folders every ten seconds.
+  if (!trusted_since_) trusted_since_ = now;
+  if (now - *trusted_since_ < kLookAtIdentityEvery + std::chrono::seconds(2)) return;
   is_trust_said_ = true;
   link_.SendTrusts({trust_});
 }

@@ -153,8 +153,9 @@ class HostAgent {
   LogFollower logs_;
   std::optional<EventLoop::TimerId> next_look_;
   const std::unique_ptr<MemberIdentities> identities_;  // null: members have none
-  std::string trust_;           // whom to trust by now; empty: nobody has said
-  bool is_trust_said_ = false;  // that all here do, in this session
+  std::string trust_;                  // whom to trust by now; empty: nobody has said
+  std::optional<Time> trusted_since_;  // by all that is written here; nothing: not by all
+  bool is_trust_said_ = false;         // that all here do, in this session
   Agent agent_;
   CoordinatorLink link_;
 };

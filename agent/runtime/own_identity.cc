@@ -18,6 +18,9 @@ namespace {
 constexpr Duration kLookEvery = std::chrono::minutes(1);
 
 absl::StatusOr<Authority> ProvideAuthority(const OwnIdentityOptions& options) {
+  // Of a coordinator that was killed; another one is not there yet.
+  if (const absl::StatusOr<bool> finished = FinishChange(options.authority); !finished.ok())
+    return finished.status();
   const absl::StatusOr<Authority> there = ReadAuthority(options.authority);
   if (!absl::IsNotFound(there.status())) return there;
   MUSTER_ASSIGN_OR_RETURN(std::string cluster, options.cluster());

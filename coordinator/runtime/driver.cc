@@ -620,8 +620,11 @@ void Driver::CarryOut(const ToHost& action) {
   TellTrust(action.agent);
 }
 
-void Driver::TrustChanged() {
-  Post(kAgents, [this] {
+void Driver::TrustChanged(bool fewer) {
+  Post(kAgents, [this, fewer] {
+    if (fewer)
+      return sessions_.CloseAll(
+          absl::UnavailableError("others are trusted from now on, and all sessions are made anew"));
     for (const AgentId& agent : sessions_.Agents()) TellTrust(agent);
   });
 }

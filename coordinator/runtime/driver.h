@@ -101,8 +101,9 @@ class Driver {
   // is decided waits for whoever reads it. kUnavailable: the driver was stopped.
   absl::StatusOr<KnownJobsPtr> Known() const;
   absl::StatusOr<KnownCluster> KnownWithHosts() const;
-  // What options.trust says has changed: all agents are told.
-  void TrustChanged();
+  // What options.trust says has changed: all agents are told. `fewer`: some whose sessions are open
+  // may be nobody by now, so all sessions are made anew.
+  void TrustChanged(bool fewer);
   // `found` tells, at once, whether there is such a job; then the events follow, until it is over.
   // Nothing that is decided waits for it, either. `check`: whether that job may be watched; null:
   // any may.

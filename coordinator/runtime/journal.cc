@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
@@ -29,6 +30,7 @@ constexpr char kQuotasKey[] = "quotas";     // by namespace
 constexpr char kTokensKey[] = "tokens";     // of people
 constexpr char kHostPrefix[] = "host/";
 constexpr char kAuthorityKey[] = "authority";
+constexpr char kUnnamedAuthority[] = "its own";  // as earlier versions wrote it
 constexpr char kTermKey[] = "term";
 constexpr char kClaimKey[] = "claim";
 constexpr char kJobPrefix[] = "job/";
@@ -380,10 +382,17 @@ absl::StatusOr<bool> Journal::HasAuthority() const {
   return true;
 }
 
-absl::Status Journal::NoteAuthority() const {
+absl::Status Journal::NoteAuthority(const std::vector<std::string>& hashes) const {
   Batch batch;
-  batch.Put(kJournal, kAuthorityKey, "its own");
+  batch.Put(kJournal, kAuthorityKey, absl::StrJoin(hashes, ","));
   return kv_->Write(batch);
+}
+
+absl::StatusOr<bool> Journal::MayBeAuthority(const std::string& hash) const {
+  MUSTER_ASSIGN_OR_RETURN(const std::string mark, kv_->Get(kJournal, kAuthorityKey));
+  if (mark == kUnnamedAuthority) return true;
+  const std::vector<std::string> hashes = absl::StrSplit(mark, ',');
+  return std::find(hashes.begin(), hashes.end(), hash) != hashes.end();
 }
 
 absl::StatusOr<HostRecords> Journal::LoadHosts() const {

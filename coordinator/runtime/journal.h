@@ -64,7 +64,11 @@ class Journal {
 
   // The cluster has an authority of its own, which was made with the store.
   absl::StatusOr<bool> HasAuthority() const;
-  absl::Status NoteAuthority() const;
+  // Those that may sign for this cluster, as hashes of their certificates: so that an older copy of
+  // the authority's folder is known.
+  absl::Status NoteAuthority(const std::vector<std::string>& hashes) const;
+  // True, too, where nobody has said which one it is.
+  absl::StatusOr<bool> MayBeAuthority(const std::string& hash) const;
 
   // What earlier terms left; once, before the first Write. The ledger is read only of jobs that can
   // go on. Damaged manifests are passed over and told in `damaged`. `unix_ms` is now, for how long

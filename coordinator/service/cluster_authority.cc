@@ -24,6 +24,7 @@ namespace muster::coordinator {
 namespace {
 
 constexpr Duration kLookEvery = std::chrono::minutes(1);
+constexpr absl::Duration kWarnsBefore = absl::Hours(24 * 60);
 
 absl::Status Make(const std::string& folder, const std::string& cluster, absl::Time now) {
   MUSTER_ASSIGN_OR_RETURN(const Authority authority, MakeAuthority(cluster, now));
@@ -99,7 +100,16 @@ absl::Status ProvideAuthority(const std::string& folder, const Journal& journal,
           "bring back the store that belongs to it; or, to begin anew, name another --dir and ",
           "--cluster-id, and let all hosts join again"));
   }
-  if (!is_marked) MUSTER_RETURN_IF_ERROR(journal.NoteAuthority());
+  MUSTER_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(folder));
+  MUSTER_ASSIGN_OR_RETURN(const auto trusted, TrustedBy(authority));
+  const std::string& hash = trusted.front().hash;
+  if (is_marked) {
+    MUSTER_ASSIGN_OR_RETURN(const bool may_be, journal.MayBeAuthority(hash));
+    if (!may_be)
+      return AuthorityIsMissing(journal.cluster(), folder,
+                                " (what lies there is from before it was changed)");
+  }
+  MUSTER_RETURN_IF_ERROR(journal.NoteAuthority({hash}));
   std::error_code error;
   std::filesystem::remove(UnusedMarkOf(folder), error);
   return error ? FileError(error.value(), "remove", UnusedMarkOf(folder)) : absl::OkStatus();
@@ -139,7 +149,9 @@ absl::StatusOr<std::vector<std::string>> ReachedBy(const std::vector<std::string
 ClusterAuthority::ClusterAuthority(Options options)
     : reached_by_(std::move(options.reached_by)),
       signs_(std::move(options.signs)),
+      note_(std::move(options.note)),
       on_change_(std::move(options.on_change)),
+      due_for_(options.due_for),
       folder_(std::move(options.folder)),
       renewal_([this](const std::stop_token&) { return Look(); },
                reached_by_ ? kLookEvery : kLookAtIdentityEvery) {}
@@ -157,7 +169,7 @@ absl::StatusOr<AuthorityStanding> ClusterAuthority::Read() const {
     return absl::FailedPreconditionError(
         "this coordinator has no key of an authority, and signs nothing");
   MUSTER_RETURN_IF_ERROR(authority.status());
-  AuthorityStanding standing;
+  AuthorityStanding standing{.trust = HashOfTrust(authority->certificates_pem)};
   MUSTER_ASSIGN_OR_RETURN(standing.trusted, TrustedBy(*authority));
   if (standing.trusted.size() > 1 && reached_by_) {
     absl::Time changed = absl::InfinitePast();
@@ -174,12 +186,16 @@ absl::StatusOr<AuthorityStanding> ClusterAuthority::Standing() {
 }
 
 // The coordinator shows a certificate of the one that signs, so that who trusts that one alone
-// takes it, too.
-absl::Status ClusterAuthority::Install(const Authority& authority, absl::Time now) {
+// takes it, too. An older copy of the folder is known by the journal.
+absl::Status ClusterAuthority::Install(const Authority& authority,
+                                       const std::vector<std::string>& hashes, absl::Time now) {
   MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(folder_));
   MUSTER_ASSIGN_OR_RETURN(const Identity next,
                           IssueIdentity(authority, own.name, now, *reached_by_));
-  return ChangeAuthority(folder_, authority, next);
+  MUSTER_RETURN_IF_ERROR(note_(hashes));
+  MUSTER_RETURN_IF_ERROR(ChangeAuthority(folder_, authority, next));
+  MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
+  return note_({standing.trusted.front().hash});
 }
 
 absl::Status ClusterAuthority::Change(absl::Time now) {
@@ -193,61 +209,91 @@ absl::Status ClusterAuthority::Change(absl::Time now) {
           "the authority was changed already, and the one before is trusted until ",
           absl::FormatTime(absl::RFC3339_sec, *standing.change_ends, absl::UTCTimeZone()),
           ": wait until then, or end that change sooner with `muster certs finish`"));
+    const AuthorityCertificate& signs = standing.trusted.front();
+    if (now < signs.begins)
+      return absl::FailedPreconditionError(
+          absl::StrCat("the authority begins at ", absl::FormatTime(signs.begins),
+                       ", which is later than now by this machine's clock: set the clock right"));
     MUSTER_ASSIGN_OR_RETURN(const Authority before, ReadAuthority(folder_));
     MUSTER_ASSIGN_OR_RETURN(const Authority next, SucceedAuthority(before, now));
-    MUSTER_RETURN_IF_ERROR(Install(next, now));
+    MUSTER_ASSIGN_OR_RETURN(const auto trusted, TrustedBy(next));
+    MUSTER_RETURN_IF_ERROR(Install(next, {signs.hash, trusted.front().hash}, now));
+    MUSTER_RETURN_IF_ERROR(signs_->Look().status());
     LogInfo("the authority is another one from now on; the one before is trusted for %d hours",
             absl::ToInt64Hours(kTrustedOn));
   }
-  LookAgain();
+  on_change_(/*fewer=*/false);
   return absl::OkStatus();
 }
 
 absl::Status ClusterAuthority::Finish(absl::Time now) {
   {
     const MutexLock lock(mutex_);
-    MUSTER_RETURN_IF_ERROR(CheckIsOwn());
-    MUSTER_RETURN_IF_ERROR(FinishChange(folder_).status());
-    MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
-    if (!standing.change_ends)
-      return absl::FailedPreconditionError(
-          "the authority is not being changed: one alone is trusted, as `muster certs status` "
-          "shows");
-    MUSTER_ASSIGN_OR_RETURN(Authority left, ReadAuthority(folder_));
-    left.certificates_pem = standing.trusted.front().pem;
-    MUSTER_RETURN_IF_ERROR(Install(left, now));
-    LogInfo("the authority before is trusted no more");
+    MUSTER_RETURN_IF_ERROR(FinishUnderLock(now));
   }
-  LookAgain();
+  on_change_(/*fewer=*/true);
   return absl::OkStatus();
 }
 
-// Whoever asks from now on is signed by the one that is there now.
-void ClusterAuthority::LookAgain() {
-  const absl::StatusOr<bool> other = signs_->Look();
-  if (!other.ok() && !absl::IsNotFound(other.status()))
-    LogWarning("%s; the authority that was read before signs on", other.status().message());
-  if (other.ok() && *other) on_change_();
+absl::Status ClusterAuthority::FinishUnderLock(absl::Time now) {
+  MUSTER_RETURN_IF_ERROR(CheckIsOwn());
+  MUSTER_RETURN_IF_ERROR(FinishChange(folder_).status());
+  MUSTER_ASSIGN_OR_RETURN(const AuthorityStanding standing, Read());
+  if (!standing.change_ends)
+    return absl::FailedPreconditionError(
+        "the authority is not being changed: one alone is trusted, as `muster certs status` shows");
+  MUSTER_ASSIGN_OR_RETURN(Authority left, ReadAuthority(folder_));
+  left.certificates_pem = standing.trusted.front().pem;
+  MUSTER_RETURN_IF_ERROR(Install(left, {standing.trusted.front().hash}, now));
+  MUSTER_RETURN_IF_ERROR(signs_->Look().status());
+  LogInfo("the authority before is trusted no more");
+  return absl::OkStatus();
+}
+
+// A clock that was wrong for a moment ends no change: it is due at all looks of some time.
+bool ClusterAuthority::IsDue(const AuthorityStanding& standing, absl::Time now) {
+  if (!standing.change_ends || now < *standing.change_ends) {
+    due_since_.reset();
+    return false;
+  }
+  const Time steady = std::chrono::steady_clock::now();
+  if (!due_since_) due_since_ = steady;
+  return steady - *due_since_ >= due_for_;
+}
+
+// All that it has signed ends with it.
+void ClusterAuthority::WarnOfEnd(const AuthorityStanding& standing, absl::Time now) {
+  const absl::Time ends = standing.trusted.front().ends;
+  if (now < ends - kWarnsBefore || now < warned_ + absl::Hours(24)) return;
+  warned_ = now;
+  LogWarning("the authority ends at %s: `muster certs change` makes another one%s",
+             absl::FormatTime(ends),
+             reached_by_ ? "" : ", where it is kept; this one is from outside");
 }
 
 Duration ClusterAuthority::Look() {
-  if (reached_by_) {
+  absl::Status done;
+  bool is_other = false, is_fewer = false;
+  {
+    const MutexLock lock(mutex_);
     const absl::Time now = absl::Now();
-    absl::StatusOr<AuthorityStanding> standing = absl::UnknownError("");
-    {
-      const MutexLock lock(mutex_);
-      absl::Status done = FinishChange(folder_).status();
+    if (reached_by_) {
+      done = FinishChange(folder_).status();
       if (done.ok()) done = RenewOwn(folder_, *reached_by_, now).status();
-      if (!done.ok())
-        LogWarning("the coordinator's certificate cannot be renewed: %s", done.message());
-      standing = Read();
     }
-    if (standing.ok() && standing->change_ends && now >= *standing->change_ends)
-      if (const absl::Status finished = Finish(now);
-          !finished.ok() && !absl::IsFailedPrecondition(finished))
-        LogWarning("the authority before is still trusted: %s", finished.message());
+    const absl::StatusOr<AuthorityStanding> standing = Read();
+    if (standing.ok()) WarnOfEnd(*standing, now);
+    if (done.ok() && standing.ok() && IsDue(*standing, now)) {
+      done = FinishUnderLock(now);
+      is_fewer = is_other = done.ok();
+    } else if (const absl::StatusOr<bool> looked = signs_->Look(); looked.ok()) {
+      is_other = *looked;
+    } else if (!absl::IsNotFound(looked.status())) {
+      LogWarning("%s; the authority that was read before signs on", looked.status().message());
+    }
   }
-  LookAgain();
+  if (!done.ok()) LogWarning("the coordinator's certificate cannot be renewed: %s", done.message());
+  if (is_other) on_change_(is_fewer);
   return reached_by_ ? kLookEvery : kLookAtIdentityEvery;
 }
 

@@ -2,6 +2,7 @@
 // folder with its own identity and, where it may sign for others, the authority's key.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -47,11 +48,12 @@ absl::StatusOr<std::vector<std::string>> ReachedBy(const std::vector<std::string
                                                    const std::string& machine);
 
 // What the one before has signed has ended by then, on clocks that differ.
-inline constexpr absl::Duration kTrustedOn = kLeafLasts + absl::Hours(1);
+inline const absl::Duration kTrustedOn = kLeafLasts + absl::Hours(1);
 
 // As certificates say it: the one that signs first, then the one before, while that is trusted on.
 struct AuthorityStanding {
-  std::vector<AuthorityCertificate> trusted;
+  std::string trust;  // HashOfTrust of these
+  std::vector<AuthorityCertificate> trusted{};
   std::optional<absl::Time> change_ends{};  // nothing: none is under way
 };
 
@@ -65,13 +67,18 @@ class ClusterAuthority {
     // Nothing: it is of somebody else's making, and only read again.
     std::optional<std::vector<std::string>> reached_by;
     std::shared_ptr<SigningAuthority> signs;
-    std::function<void()> on_change = [] {};  // of what `signs` has; on any thread
+    // Those that may sign from now on are remembered (Journal::NoteAuthority).
+    std::function<absl::Status(const std::vector<std::string>& hashes)> note = [](const auto&) {
+      return absl::OkStatus();
+    };
+    // Of what `signs` has; on any thread. `fewer`: whom the one before has signed is nobody now.
+    std::function<void(bool fewer)> on_change = [](bool) {};
+    Duration due_for = std::chrono::minutes(10);  // before a change ends by itself
   };
   explicit ClusterAuthority(Options options);
 
   // kFailedPrecondition: there is none here.
   absl::StatusOr<AuthorityStanding> Standing();
-  std::string trust() const { return signs_->trust(); }  // of SigningAuthority
   // Another one signs from now on. kFailedPrecondition: a change is under way, or the authority is
   // kept elsewhere.
   absl::Status Change(absl::Time now);
@@ -83,16 +90,24 @@ class ClusterAuthority {
  private:
   absl::Status CheckIsOwn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<AuthorityStanding> Read() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status Install(const Authority& authority, absl::Time now)
+  absl::Status Install(const Authority& authority, const std::vector<std::string>& hashes,
+                       absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status FinishUnderLock(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsDue(const AuthorityStanding& standing, absl::Time now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void LookAgain();
+  void WarnOfEnd(const AuthorityStanding& standing, absl::Time now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Duration Look();
 
   const std::optional<std::vector<std::string>> reached_by_;
   const std::shared_ptr<SigningAuthority> signs_;
-  const std::function<void()> on_change_;
+  const std::function<absl::Status(const std::vector<std::string>&)> note_;
+  const std::function<void(bool)> on_change_;
+  const Duration due_for_;
   Mutex mutex_;
   const std::string folder_ ABSL_GUARDED_BY(mutex_);  // what lies in it
+  std::optional<Time> due_since_ ABSL_GUARDED_BY(mutex_);
+  absl::Time warned_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   Renewal renewal_;
 };
 

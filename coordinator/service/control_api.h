@@ -491,7 +491,8 @@ struct AuthorityInfo {
   std::vector<HostTrust> hosts{};                    // by name
 };
 
-// As JobApi; all answers wait for a disk. kFailedPrecondition: nobody signs here.
+// As JobApi; all answers wait for a disk. kFailedPrecondition: nobody signs here. `now`: by the
+// clock of whoever asks; where that is far from ours nothing is changed.
 class AuthorityApi {
  public:
   template <class T>
@@ -501,10 +502,10 @@ class AuthorityApi {
   virtual void Get(Reply<AuthorityInfo> reply) = 0;
   // Another one signs from now on. kFailedPrecondition, too: a change is under way, or the
   // authority is kept elsewhere.
-  virtual void Change(Reply<AuthorityInfo> reply) = 0;
+  virtual void Change(std::optional<absl::Time> now, Reply<AuthorityInfo> reply) = 0;
   // The one before counts no more. kFailedPrecondition, too: no change is under way; or, where it
-  // is not forced, hosts have no certificates of the new one yet.
-  virtual void Finish(bool force, Reply<AuthorityInfo> reply) = 0;
+  // is not forced, hosts that are here have no certificates yet.
+  virtual void Finish(bool force, std::optional<absl::Time> now, Reply<AuthorityInfo> reply) = 0;
 };
 
 }  // namespace muster

@@ -987,14 +987,27 @@ absl::StatusOr<AdmissionAsked> ParseAdmission(const std::string& body) {
   return asked;
 }
 
-absl::StatusOr<bool> ParseForce(const std::string& body) {
-  if (body.empty()) return false;
+struct ChangeAsked {
+  bool force = false;
+  std::optional<absl::Time> now;
+};
+
+absl::StatusOr<ChangeAsked> ParseChange(const std::string& body) {
+  ChangeAsked asked;
+  if (body.empty()) return asked;
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"force"}));
-  const auto value = document.root.find("force");
-  if (value == document.root.end()) return false;
-  if (!value->is_boolean()) return ErrorAt(document, "force", "must be true or false");
-  return value->get<bool>();
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"force", "now"}));
+  if (const auto force = document.root.find("force"); force != document.root.end()) {
+    if (!force->is_boolean()) return ErrorAt(document, "force", "must be true or false");
+    asked.force = force->get<bool>();
+  }
+  if (const auto now = document.root.find("now"); now != document.root.end()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(document, "now", *now));
+    asked.now.emplace();
+    if (std::string why; !absl::ParseTime(absl::RFC3339_full, text, &*asked.now, &why))
+      return ErrorAt(document, "now", "must be a time such as 2027-01-15T08:00:00Z");
+  }
+  return asked;
 }
 
 absl::StatusOr<std::string> ParsePublicKey(const std::string& body) {
@@ -1048,13 +1061,15 @@ std::vector<http::Route> AuthorityRoutes(AuthorityApi& api, Gate* gate) {
   const auto get = [&api](const http::Request&, const http::Responder& respond) {
     api.Get(Answering<AuthorityInfo>(respond));
   };
-  const auto change = [&api](const http::Request&, const http::Responder& respond) {
-    api.Change(Answering<AuthorityInfo>(respond));
+  const auto change = [&api](const http::Request& request, const http::Responder& respond) {
+    const absl::StatusOr<ChangeAsked> asked = ParseChange(request.body);
+    if (!asked.ok()) return respond.Send(asked.status(), FieldOf(asked.status()));
+    api.Change(asked->now, Answering<AuthorityInfo>(respond));
   };
   const auto finish = [&api](const http::Request& request, const http::Responder& respond) {
-    const absl::StatusOr<bool> force = ParseForce(request.body);
-    if (!force.ok()) return respond.Send(force.status(), FieldOf(force.status()));
-    api.Finish(*force, Answering<AuthorityInfo>(respond));
+    const absl::StatusOr<ChangeAsked> asked = ParseChange(request.body);
+    if (!asked.ok()) return respond.Send(asked.status(), FieldOf(asked.status()));
+    api.Finish(asked->force, asked->now, Answering<AuthorityInfo>(respond));
   };
   return {Guarded(gate, {"GET", "/v1/authority", get}),
           Guarded(gate, {"POST", "/v1/authority:change", change}),

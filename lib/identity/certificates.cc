@@ -249,14 +249,20 @@ absl::Status CheckLeaf(const Leaf& leaf) {
   return absl::OkStatus();
 }
 
-// One who signs others, before it is signed itself. `cluster`: for which it speaks; empty: the name
-// is another's, and is set later.
+// That it may sign others who sign is for what vouches for the next one: OpenSSL does not count
+// that, but others do.
+constexpr char kOfRoot[] = "critical,CA:TRUE,pathlen:1",
+               kOfVoucher[] = "critical,CA:TRUE,pathlen:0";
+constexpr size_t kMostVouchers = 3;
+
+// One who signs others, before it is signed itself.
 absl::StatusOr<Certificate> BeginAuthority(EVP_PKEY* key, const std::string& cluster,
-                                           absl::Time begins, absl::Time ends) {
+                                           const char* constraints, absl::Time begins,
+                                           absl::Time ends) {
   MUSTER_ASSIGN_OR_RETURN(Certificate made,
                           Begin(key, absl::StrCat("Muster ", cluster), begins, ends));
   X509* const x = made.get();
-  if (!AddExtension(x, x, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
+  if (!AddExtension(x, x, NID_basic_constraints, constraints) ||
       !AddExtension(x, x, NID_key_usage, "critical,keyCertSign,cRLSign") ||
       !AddExtension(x, x, NID_subject_key_identifier, "hash") ||
       !AddNames(x, absl::StrCat(kUriOfCluster, cluster), {}))
@@ -274,7 +280,7 @@ absl::StatusOr<Authority> MakeAuthority(const std::string& cluster, absl::Time n
   MUSTER_ASSIGN_OR_RETURN(const Key key, openssl::ParseKey(key_pem));
   MUSTER_ASSIGN_OR_RETURN(
       const Certificate made,
-      BeginAuthority(key.get(), cluster, now - kBeginsBefore, now + kAuthorityLasts));
+      BeginAuthority(key.get(), cluster, kOfRoot, now - kBeginsBefore, now + kAuthorityLasts));
   X509* const x = made.get();
   if (X509_set_issuer_name(x, X509_get_subject_name(x)) != 1 ||
       X509_sign(x, key.get(), EVP_sha256()) <= 0)
@@ -293,15 +299,22 @@ absl::StatusOr<Authority> SucceedAuthority(const Authority& before, absl::Time n
   MUSTER_ASSIGN_OR_RETURN(const std::string cluster, ClusterOfAuthority(openssl::PemOf(issuer)));
   MUSTER_ASSIGN_OR_RETURN(Authority next, MakeAuthority(cluster, now));
   MUSTER_ASSIGN_OR_RETURN(const Key key, openssl::ParseKey(next.key_pem));
-  MUSTER_ASSIGN_OR_RETURN(
-      const Certificate vouches,
-      BeginAuthority(key.get(), cluster, now - kBeginsBefore, TimeOf(X509_get0_notAfter(issuer))));
+  MUSTER_ASSIGN_OR_RETURN(const Certificate vouches,
+                          BeginAuthority(key.get(), cluster, kOfVoucher, now - kBeginsBefore,
+                                         TimeOf(X509_get0_notAfter(issuer))));
   X509* const x = vouches.get();
   if (X509_set_issuer_name(x, X509_get_subject_name(issuer)) != 1 ||
       !AddExtension(x, issuer, NID_authority_key_identifier, "keyid") ||
       X509_sign(x, signer.key.get(), EVP_sha256()) <= 0)
     return openssl::Failed("vouch for an authority");
+  // Who has heard of none of the last changes finds the way through those before.
   next.vouched_pem = openssl::PemOf(x);
+  if (!before.vouched_pem.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<Certificate> earlier,
+                            openssl::ParseCertificates(before.vouched_pem));
+    for (size_t i = 0; i < earlier.size() && i + 1 < kMostVouchers; ++i)
+      next.vouched_pem += openssl::PemOf(earlier[i].get());
+  }
   next.certificates_pem += openssl::PemOf(issuer);
   return next;
 }

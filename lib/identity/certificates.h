@@ -26,8 +26,8 @@ inline constexpr absl::Duration kAuthorityLasts = absl::Hours(24 * 3652);
 struct Authority {
   std::string certificates_pem;  // whom to trust: one, or several while the authority is changed
   std::string key_pem;           // of one of them
-  // Certificates of that key by those before it: they go behind whatever it signs. Empty: there was
-  // none before it.
+  // The certificate of that key by the one before it, and of that one by the one before, …: they go
+  // behind whatever it signs. Empty: there was none before it.
   std::string vouched_pem = {};
 };
 

@@ -491,12 +491,15 @@ TEST(Journal, KnowsWhichHostsMayJoinAndWhoseClusterItIs) {
                              PersistHost{"c", revoked}, PersistHost{"a", bound}},
                             1)
                     .ok());
-    ASSERT_TRUE(journal->NoteAuthority().ok());
+    ASSERT_TRUE(journal->NoteAuthority({"a", "b"}).ok());
   }
   const auto journal = *OpenOn(*kv);
   EXPECT_EQ(journal->Load(damaged)->hosts,
             (HostRecords{{"a", bound}, {"b", of_run}, {"c", revoked}}));
   EXPECT_TRUE(*journal->HasAuthority());
+  EXPECT_TRUE(*journal->MayBeAuthority("a"));
+  EXPECT_TRUE(*journal->MayBeAuthority("b"));
+  EXPECT_FALSE(*journal->MayBeAuthority("c"));
   const auto named = Journal::Open(OpenMemory(JournalFamilies()), "", "c7");
   EXPECT_EQ((*named)->cluster(), "c7");
 }

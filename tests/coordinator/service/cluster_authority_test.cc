@@ -154,13 +154,20 @@ class AuthorityChangeTest : public ClusterAuthorityTest {
         .folder = folder_,
         .reached_by = own ? std::optional(std::vector<std::string>{"10.0.0.7"}) : std::nullopt,
         .signs = signing_,
-        .on_change = [this] { ++told_; }});
+        .note = [this](const auto& hashes) { return store_->NoteAuthority(hashes); },
+        .on_change =
+            [this](bool fewer) {
+              ++told_;
+              told_fewer_ += fewer ? 1 : 0;
+            },
+        .due_for = {}});
   }
 
   const absl::Time now_ = absl::Now();
   const std::unique_ptr<Journal> store_ = Store("c1");
   std::shared_ptr<SigningAuthority> signing_;
   std::atomic<int> told_ = 0;
+  std::atomic<int> told_fewer_ = 0;
 };
 
 TEST_F(AuthorityChangeTest, AnotherOneSignsFromThenOnAndTheOneBeforeIsTrustedOn) {
@@ -176,7 +183,7 @@ TEST_F(AuthorityChangeTest, AnotherOneSignsFromThenOnAndTheOneBeforeIsTrustedOn)
   ASSERT_EQ(standing->trusted.size(), 2u);
   EXPECT_EQ(standing->trusted[1].pem, before.authority_pem);
   ASSERT_TRUE(standing->change_ends);
-  EXPECT_EQ(absl::FloorToSeconds(*standing->change_ends), absl::FloorToSeconds(now_) + kTrustedOn);
+  EXPECT_EQ(absl::ToUnixSeconds(*standing->change_ends), absl::ToUnixSeconds(now_ + kTrustedOn));
   const Identity after = ReadIdentity(folder_).value();
   EXPECT_TRUE(VerifyPeer(before, after.certificate_pem, now_).ok())
       << "who trusts the one before alone takes the coordinator";
@@ -194,6 +201,7 @@ TEST_F(AuthorityChangeTest, EndsOnceAndLeavesTheNewOne) {
   const std::string next = authority->Standing()->trusted[0].pem;
   ASSERT_TRUE(authority->Finish(now_).ok());
   EXPECT_EQ(told_, 2);
+  EXPECT_EQ(told_fewer_, 1) << "whom the one before signed is nobody";
   const AuthorityStanding standing = authority->Standing().value();
   ASSERT_EQ(standing.trusted.size(), 1u);
   EXPECT_EQ(standing.trusted[0].pem, next);
@@ -206,16 +214,42 @@ TEST_F(AuthorityChangeTest, EndsOnceAndLeavesTheNewOne) {
 
 // The first look of one that starts, here of a change that was begun 25 hours ago.
 TEST_F(AuthorityChangeTest, EndsByItselfWhenWhatTheOneBeforeSignedHasEnded) {
-  const Authority next =
-      SucceedAuthority(ReadAuthority(folder_).value(), now_ - kTrustedOn).value();
+  const absl::Time made = now_ - absl::Hours(48), changed = now_ - kTrustedOn;
+  const Authority before = MakeAuthority("c1", made).value();
+  const Authority next = SucceedAuthority(before, changed).value();
   ASSERT_TRUE(
-      ChangeAuthority(folder_, next, IssueIdentity(next, {"c1", CoordinatorPeer{}}, now_).value())
+      WriteAuthority(folder_, next, IssueIdentity(next, {"c1", CoordinatorPeer{}}, now_).value())
           .ok());
   const auto authority = Open();
   authority->LookSoon();
-  while (told_ == 0) std::this_thread::yield();
+  while (told_fewer_ == 0) std::this_thread::yield();
   EXPECT_EQ(authority->Standing()->trusted.size(), 1u);
   EXPECT_EQ(ReadAuthority(folder_)->key_pem, next.key_pem);
+}
+
+// A backup that was made before the change: the key that signs there may be in other hands.
+TEST_F(AuthorityChangeTest, AnOlderCopyOfTheFolderIsNotTheOneOfTheStore) {
+  const std::string copy = root_ + "/copy";
+  std::filesystem::copy(
+      folder_, copy,
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+  {
+    const auto authority = Open();
+    ASSERT_TRUE(authority->Change(now_).ok());
+  }
+  ASSERT_TRUE(ProvideAuthority(folder_, *store_, now_).ok());
+  std::filesystem::remove_all(folder_);
+  std::filesystem::rename(copy, folder_);
+  const absl::Status older = ProvideAuthority(folder_, *store_, now_);
+  EXPECT_EQ(older.code(), absl::StatusCode::kFailedPrecondition) << older;
+  EXPECT_THAT(std::string(older.message()), HasSubstr("from before it was changed"));
+}
+
+TEST_F(AuthorityChangeTest, IsNotChangedByAClockThatIsBehind) {
+  const auto authority = Open();
+  const absl::Status refused = authority->Change(now_ - absl::Hours(2));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("set the clock right"));
 }
 
 TEST_F(AuthorityChangeTest, OneFromOutsideIsChangedWhereItIsKeptAndReadAgain) {
