@@ -1,4 +1,4 @@
-// The fields of a plain struct, in order, without naming them: up to fourteen.
+// The fields of a plain struct, in order, without naming them: up to fifteen.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ constexpr bool TakesFields(std::index_sequence<i...>) {
   return requires { T{((void)i, AnyField{})...}; };
 }
 
-template <class T, size_t n = 14>
+template <class T, size_t n = 15>
 constexpr size_t FieldCount() {
   if constexpr (TakesFields<T>(std::make_index_sequence<n>()))
     return n;
@@ -50,6 +50,7 @@ auto FieldsOf(T& s) {
   MUSTER_FIELDS(12, a, b, c, d, e, f, g, h, i, j, k, l)
   MUSTER_FIELDS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
   MUSTER_FIELDS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, o)
+  MUSTER_FIELDS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p)
 #undef MUSTER_FIELDS
 }
 
