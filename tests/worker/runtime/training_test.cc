@@ -233,7 +233,9 @@ TEST(Training, AServerSaysItsOwnKernelsOnly) {
 TEST(Training, AMemberOfAnotherVersionThanItsCoordinatorEnds) {
   LoopNetwork network;
   const std::unique_ptr<Transport> transport = network.MakeTransport("coordinator");
-  const auto accept = [](const std::shared_ptr<Session>& session) {
+  Mailbox<std::shared_ptr<Session>> open;
+  const auto accept = [&open](const std::shared_ptr<Session>& session) {
+    open.Post(session);
     const auto answer = [weak = std::weak_ptr(session)](const Frame&) {
       const std::shared_ptr<Session> asks = weak.lock();
       if (asks == nullptr) return;
@@ -243,7 +245,7 @@ TEST(Training, AMemberOfAnotherVersionThanItsCoordinatorEnds) {
     };
     return SessionHandler{.on_frame = answer, .on_broken = [](const absl::Status&) {}};
   };
-  const std::unique_ptr<Listener> listener = transport->Listen("coordinator:1", accept).value();
+  const std::unique_ptr<Listener> listener = transport->Listen("10.0.0.1:1", accept).value();
   for (const Role role : {Role::kWorker, Role::kServer}) {
     TestMember member(network, listener->Address(), {.name = "member", .role = role});
     EXPECT_EQ(member.AwaitExit(), kExitOtherEnvironment);
