@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "lib/base/speaks.h"
 #include "lib/base/time.h"
 #include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
@@ -147,6 +148,12 @@ void CoordinatorLink::On(const AuthorityIs& authority) const {
 }
 
 void CoordinatorLink::On(const Wanted& wanted) {
+  // Whoever hears of each try that failed says it, once.
+  if (const std::string why =
+          WhyNotUnderstood(absl::StrCat("the coordinator at ", addresses_.current()), wanted.speaks,
+                           absl::StrCat("host ", hello_.agent.host), Speaks{});
+      !why.empty())
+    return session_->Close(absl::FailedPreconditionError(why));
   if (const std::string what = obedience_.WhyNot(wanted); !what.empty()) {
     const std::string why = absl::StrCat("the coordinator at ", addresses_.current(), " ", what);
     LogWarning("%s: it is not obeyed", why);

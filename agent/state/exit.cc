@@ -34,7 +34,7 @@ std::string CodeMeaning(int code) {
     case kExitStopped: return " (stopped or cancelled by a person)";
     case kExitReplaced: return " (another process has taken its place)";
     case kExitLater: return " (left as asked)";
-    case kExitOtherEnvironment: return " (its numeric environment differs from the job's)";
+    case kExitOtherEnvironment: return " (its numeric environment or version does not fit)";
     case kExitTerminated: return " (told to go by a signal)";
     default: return "";
   }

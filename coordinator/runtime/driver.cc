@@ -276,6 +276,17 @@ SessionHandler Driver::Accept(std::shared_ptr<Session> session) {
     const Time came = clock_.Now();
     inbound->Came(frame.header.size(), came);
     absl::StatusOr<AtCoordinator> message = inbound->Read(frame.header);
+    if (absl::IsFailedPrecondition(message.status())) {
+      metrics_.GetCounter("muster_frames_refused_total", "version").Add();
+      Post(kStrangers,
+           [this, id, inbound, open, size = frame.header.size(), receipt = frame.receipt,
+            asks = AsksForItsJob(frame.header), why = message.status()] {
+             inbound->Taken(size);
+             open();
+             OnOtherVersion(id, asks, why);
+           });
+      return;
+    }
     if (!message.ok()) return refuse("header", message.status());
     const std::string turn = inbound->TurnFor(*message);
     if (const Join* join = JoinIn(*message))
@@ -758,6 +769,14 @@ std::optional<Leave> Driver::WhyItLeaves(const ProcessName& process) const {
   if (why.empty()) return std::nullopt;
   return Leave{coordinator_.term(), kExitReplaced,
                absl::StrCat(process.name, " cannot take part: ", why), journal_.cluster()};
+}
+
+// Who only asks for its job has nothing to lose and ends. A member or a host agent may hold what
+// nobody else has, and its coordinator of before may come back: it is closed, and tries again.
+void Driver::OnOtherVersion(SessionId id, bool asks, const absl::Status& why) {
+  const Leave leave{journal_.term(), kExitOtherEnvironment, std::string(why.message()),
+                    journal_.cluster()};
+  sessions_.TurnAway(id, why, asks ? std::optional(leave) : std::nullopt, clock_.Now());
 }
 
 void Driver::AnswerAsk(SessionId id, const AskJob& ask, const std::optional<ProcessName>& proven) {

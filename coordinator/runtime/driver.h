@@ -166,6 +166,7 @@ class Driver {
   void MakeCheckpointDir(const std::string& job);
   void CarryOut(const DeleteJob& action);
   void CarryOut(const Announce& action);
+  void OnOtherVersion(SessionId id, bool asks, const absl::Status& why);
   void AnswerAsk(SessionId id, const AskJob& ask, const std::optional<ProcessName>& proven);
   // What stands against telling that process what its job is; nothing: nothing does.
   std::optional<Leave> WhyItLeaves(const ProcessName& process) const;

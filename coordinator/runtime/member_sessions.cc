@@ -82,6 +82,15 @@ void MemberSessions::Said(SessionId id, const AtCoordinator& message, Time came)
   std::visit([&](const auto& from) { From(id, from, came); }, message);
 }
 
+void MemberSessions::TurnAway(SessionId id, const absl::Status& why,
+                              const std::optional<Leave>& leave, Time now) {
+  const auto it = peers_.find(id);
+  if (it == peers_.end()) return;  // broken by us meanwhile
+  if (!leave) return Refuse(id, why);
+  refused_.Warn("%s is turned away: %s", it->second.session->Peer(), why.message());
+  Answer(id, *leave, now);
+}
+
 void MemberSessions::Broken(SessionId id) {
   const auto it = peers_.find(id);
   if (it == peers_.end()) return;

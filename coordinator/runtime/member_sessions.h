@@ -69,6 +69,9 @@ class MemberSessions {
   void CloseSilent(Time now);
   std::map<MemberId, Time> WhenMembersWereHeard(Time now) const;
   void Said(SessionId id, const AtCoordinator& message, Time came);
+  // Its greeting is not heard. With `leave` it is told that, and has some time to close its
+  // session; else it is closed at once.
+  void TurnAway(SessionId id, const absl::Status& why, const std::optional<Leave>& leave, Time now);
   void Broken(SessionId id);
   // As if all sessions had broken: members and agents reconnect, and members send again whatever
   // was not acknowledged.

@@ -7,12 +7,15 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/base/speaks.h"
 #include "lib/domain/notes.h"
 
 namespace muster::coordinator {
 namespace {
 
 constexpr char kOtherEnvironment[] = "its numeric environment differs from the job's";
+constexpr char kOtherProtocol[] =
+    "it and a member of the job have no form of the protocol in common";
 
 // A list for people of what may be very many things, in the words of others.
 class Differences {
@@ -507,6 +510,37 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
   return differ.Text();
 }
 
+// Why the two cannot work together, for people; empty: they have a form of the protocol in common.
+// Where each two members of a job have one, all of them have one in common.
+std::string JobRun::WhyNotUnderstoodBy(const LiveMember& other, const Join& join) {
+  const std::string& name = other.member.id.name;
+  if (name == join.id.name) return "";
+  return WhyNotUnderstood(join.id.name, join.speaks, name, other.speaks);
+}
+
+bool JobRun::IsInView(const MemberId& id) const {
+  return journal_.view && journal_.view->IndexOf(id) >= 0;
+}
+
+// Who is in the view may hold what nobody else has, so it is not refused for the sake of one who is
+// not. One that has no session is compared when it is back.
+std::string JobRun::WhyNotUnderstoodByOthers(const Join& join) const {
+  for (const auto& [id, other] : membership_.live()) {
+    std::string why = WhyNotUnderstoodBy(other, join);
+    if (!why.empty() && (IsInView(id) || (other.up && !IsInView(join.id)))) return why;
+  }
+  return "";
+}
+
+// Those that came while a member of the view was away, and cannot work with it.
+std::vector<MemberId> JobRun::WhoGivesWayTo(const Join& join) const {
+  std::vector<MemberId> found;
+  for (const auto& [id, other] : membership_.live())
+    if (!WhyNotUnderstoodBy(other, join).empty() && IsInView(join.id) && !IsInView(id))
+      found.push_back(id);
+  return found;
+}
+
 // A later process of that name has taken its place in the view. One that was sealed for a view
 // after it is the later one itself.
 bool JobRun::IsReplaced(const Join& join) const {
@@ -598,6 +632,10 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
     refusal = absl::StrCat("its node and that of ", other->member.id.name,
                            " cannot reach each other, and are kept apart for this start");
     code = kExitLater;
+  } else if (const std::string foreign = WhyNotUnderstoodByOthers(join); !foreign.empty()) {
+    kind = kOtherProtocol;
+    refusal = absl::StrCat(kind, ": ", foreign);
+    code = kExitOtherEnvironment;
   } else if (join.role == Role::kServer && RoleOfName(join.id.name) != Role::kServer) {
     // A server's chunks follow from the number of servers. One left over from a larger number would
     // shift everybody's chunks; one under a worker's name would take that worker's place.
@@ -649,6 +687,8 @@ void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   if (IsOlderThan(join) || !Admit(join, is_proven)) return;
   for (const MemberId& id : membership_.OthersOfName(member))
     Evict(id, "a newer incarnation came", kExitReplaced);
+  for (const MemberId& id : WhoGivesWayTo(join))
+    Evict(id, absl::StrCat(kOtherProtocol, ": ", member.name), kExitOtherEnvironment);
   const bool is_new = membership_.Admit(join, now_);
   if (join.role == Role::kWorker && journal_.environment != join.environment)
     LearnEnvironment(join);

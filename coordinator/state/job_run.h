@@ -150,6 +150,10 @@ class JobRun {
   std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
   bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
+  static std::string WhyNotUnderstoodBy(const LiveMember& other, const Join& join);
+  std::string WhyNotUnderstoodByOthers(const Join& join) const;
+  std::vector<MemberId> WhoGivesWayTo(const Join& join) const;
+  bool IsInView(const MemberId& id) const;
   bool Admit(const Join& join, bool is_proven);
   void OnJoin(const MemberId& member, const Join& join, bool is_proven);
   void SayRefused(const Join& join, const std::string& kind, const std::string& text);

@@ -84,6 +84,7 @@ bool Membership::Admit(const Join& join, Time now) {
   live.up = true;
   live.heard = now;
   live.sealed = join.sealed;
+  live.speaks = join.speaks;
   live.threads.clear();
   if (is_new) ++revision_;
   return is_new;

@@ -19,6 +19,7 @@ struct LiveMember {
   bool up = false;  // it has a session
   Time heard;
   ViewNumber sealed;  // as it said when it joined
+  Speaks speaks;      // likewise
   Step step;
   std::string phase;
   std::vector<ThreadAge> threads;  // that have work, as it said last

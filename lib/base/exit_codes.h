@@ -14,7 +14,7 @@ inline constexpr int kExitNotFinite = 66;  // the job stopped at a step that was
 inline constexpr int kExitStopped = 67;    // a person stopped or cancelled the job
 inline constexpr int kExitReplaced = 69;   // another process has taken this member's place
 inline constexpr int kExitLater = 75;      // a signal ended it, or it cannot work for now: go on
-inline constexpr int kExitOtherEnvironment = 78;  // than its job's: data, library or machine
+inline constexpr int kExitOtherEnvironment = 78;  // data, library, machine or version do not fit
 inline constexpr int kExitTerminated = 143;       // told to go: 128 + SIGTERM
 
 // No other process of that job would do better: the job fails with this code.

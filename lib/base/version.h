@@ -1,4 +1,5 @@
-// The version of all programs, and which forms of the protocol they speak (docs/protocol.md section 10).
+// The version of all programs, and which forms of the protocol they speak (docs/protocol.md section
+// 10).
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,5 @@ struct Speaks {
   std::string version = kVersion;
   bool operator==(const Speaks&) const = default;
 };
-
-// Why the two cannot work together, for people; empty: they have a form in common. `other_is`:
-// "worker-1", "this coordinator".
-std::string WhyNotUnderstood(const Speaks& own, const std::string& other_is, const Speaks& other);
 
 }  // namespace muster

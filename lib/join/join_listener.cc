@@ -286,6 +286,8 @@ bool JoinListener::Hear(Number number, Connection& connection) {
   connection.asked = true;
   connection.said.clear();
   if (!ask.ok()) {
+    if (absl::IsFailedPrecondition(ask.status()))
+      strangers_.Warn("no host joins from %s: %s", connection.address, ask.status().message());
     Answer(number, JoinRefused{Cut(Printable(std::string(ask.status().message())))});
     return true;
   }

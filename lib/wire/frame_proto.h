@@ -63,10 +63,12 @@ absl::Status CheckParsedBytes(std::string_view header) {
 }
 
 // `open`: the message in the frame; nothing when the frame is of a kind that this reader has no use
-// for. kInvalidArgument: names the message and the field.
+// for. kInvalidArgument: names the message and the field. `check`: looks at the frame before its
+// fields are read, and may refuse it; null: nothing does.
 template <class Frame, class Message>
 absl::StatusOr<Message> DecodeFrame(std::string_view header,
-                                    std::optional<Message> (*open)(Reader&, const Frame&)) {
+                                    std::optional<Message> (*open)(Reader&, const Frame&),
+                                    absl::Status (*check)(const Frame&) = nullptr) {
   if (header.size() > kMaxHeaderBytes)
     return absl::InvalidArgumentError(absl::StrCat("header: ", header.size(), " bytes; at most ",
                                                    kMaxHeaderBytes, " are allowed"));
@@ -74,6 +76,7 @@ absl::StatusOr<Message> DecodeFrame(std::string_view header,
   ThreadArena arena;
   Frame& frame = arena.New<Frame>();
   MUSTER_RETURN_IF_ERROR(Parse(header, frame));
+  if (check != nullptr) MUSTER_RETURN_IF_ERROR(check(frame));
   Reader reader;
   std::optional<Message> message = open(reader, frame);
   if (!message)
@@ -88,14 +91,15 @@ absl::StatusOr<Message> DecodeFrame(std::string_view header,
 }
 
 // As DecodeFrame. Of a frame that holds anything but these fields of it nothing is parsed: its
-// sender has not said who it is. `rule`: what it may say.
+// sender has not said who it is. `rule`: what it may say. `check`: calls CheckSpeaks.
 template <class Frame, class Message>
 absl::StatusOr<Message> DecodeGreeting(std::string_view header,
                                        std::initializer_list<int> greetings, const char* rule,
+                                       absl::Status (*check)(const Frame&),
                                        std::optional<Message> (*open)(Reader&, const Frame&)) {
   if (header.size() <= kMaxHeaderBytes && !HoldsOnly(header, greetings))
     return absl::InvalidArgumentError(absl::StrCat("kind: ", rule));
-  return DecodeFrame(header, open);
+  return DecodeFrame(header, open, check);
 }
 
 // The half of a two-way frame that this session is about.

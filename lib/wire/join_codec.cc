@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/wire/parts_proto.h"
 #include "lib/wire/reader.h"
@@ -63,6 +64,8 @@ absl::StatusOr<JoinHost> DecodeJoinHost(std::string_view bytes) {
     return absl::InvalidArgumentError("JoinHost: it is longer than it may be");
   v1::JoinHost message;
   MUSTER_RETURN_IF_ERROR(Parse(bytes, message));
+  MUSTER_RETURN_IF_ERROR(
+      CheckSpeaks(absl::StrCat("host ", message.host()), message.speaks(), "the coordinator"));
   Reader reader;
   JoinHost ask{.host = reader.OwnName("host", message.host()),
                .node = Reader::Words(message.node()),

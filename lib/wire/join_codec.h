@@ -11,7 +11,8 @@ namespace muster {
 
 std::string Encode(const JoinHost& ask);
 std::string Encode(const JoinAnswer& answer);
-// kInvalidArgument: names the field.
+// kInvalidArgument: names the field. kFailedPrecondition, with the versions of both: that host has
+// no form of the protocol in common with us (docs/protocol.md section 10).
 absl::StatusOr<JoinHost> DecodeJoinHost(std::string_view bytes);
 absl::StatusOr<JoinAnswer> DecodeJoinAnswer(std::string_view bytes);
 

@@ -38,9 +38,12 @@ absl::StatusOr<ToAgent> DecodeToAgent(std::string_view header);
 absl::StatusOr<std::variant<ToCoordinator, FromAgent>> DecodeAtCoordinator(std::string_view header);
 
 // Of one who has not said yet who it is: only what says so is read, AskJob, Join or AgentHello; of
-// a peer, Hello.
+// a peer, Hello. kFailedPrecondition, with the versions of both: it has no form of the protocol in
+// common with us; nothing else of it was looked at.
 absl::StatusOr<std::variant<ToCoordinator, FromAgent>> DecodeGreetingAtCoordinator(
     std::string_view header);
 absl::StatusOr<Hello> DecodeHello(std::string_view header);
+// Whether it is an AskJob, whatever that says.
+bool AsksForItsJob(std::string_view header);
 
 }  // namespace muster

@@ -3,11 +3,15 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/speaks.h"
+#include "lib/base/status.h"
+
 namespace muster {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor
 constexpr size_t kBits = 8;
+constexpr size_t kMostQuoted = 64;  // bytes of a word of a stranger, in a sentence of ours
 
 void Write(const TensorSpec& tensor, v1::NumericEnvironment::Tensor& out) {
   out.set_name(tensor.name);
@@ -58,7 +62,17 @@ Speaks Read(Reader& reader, const v1::Speaks& message) {
   const Reader::Scope scope(reader, "speaks");
   constexpr int32_t kMost = std::numeric_limits<int32_t>::max();
   return {reader.Small("oldest", message.oldest(), 0, kMost),
-          reader.Small("newest", message.newest(), 0, kMost), Reader::Words(message.version())};
+          reader.Small("newest", message.newest(), 0, kMost),
+          Cut(Printable(message.version()), kMostQuoted)};
+}
+
+absl::Status CheckSpeaks(const std::string& who, const v1::Speaks& speaks, const char* we_are) {
+  Reader reader;
+  const Speaks theirs = Read(reader, speaks);
+  MUSTER_RETURN_IF_ERROR(reader.status());
+  const std::string why = WhyNotUnderstood(
+      who.empty() ? "a process" : Cut(Printable(who), kMostQuoted), theirs, we_are, Speaks{});
+  return why.empty() ? absl::OkStatus() : absl::FailedPreconditionError(why);
 }
 
 void Write(const std::vector<ViewMember>& members, ProtoMembers& out) {

@@ -42,6 +42,9 @@ void Write(const ProcessName& process, v1::ProcessName& out);
 MemberId Read(Reader& reader, const v1::MemberId& message);
 // Of one that says nothing of it: no form at all.
 Speaks Read(Reader& reader, const v1::Speaks& message);
+// Whether one who greets has a form of the protocol in common with us. kFailedPrecondition: it has
+// none, so that the rest of its greeting may mean anything. `who`: as it says.
+absl::Status CheckSpeaks(const std::string& who, const v1::Speaks& speaks, const char* we_are);
 // In `field`: who says who it is.
 MemberId ReadSpeaker(Reader& reader, const char* field, const v1::MemberId& message);
 std::vector<ViewMember> Read(Reader& reader, const ProtoMembers& message);

@@ -256,6 +256,11 @@ std::optional<PeerMessage> Open(Reader& reader, const v1::PeerFrame& frame) {
   return std::nullopt;
 }
 
+absl::Status CheckForm(const v1::PeerFrame& frame) {
+  if (!frame.has_hello()) return absl::OkStatus();
+  return CheckSpeaks(frame.hello().from().name(), frame.hello().speaks(), "the member it greeted");
+}
+
 }  // namespace
 
 std::string Encode(const PeerMessage& message) {
@@ -268,9 +273,10 @@ absl::StatusOr<PeerMessage> DecodePeerMessage(std::string_view header) {
 }
 
 absl::StatusOr<Hello> DecodeHello(std::string_view header) {
-  return Only<Hello>(DecodeGreeting(header, {v1::PeerFrame::kHelloFieldNumber},
-                                    "who has not greeted may say Hello, and nothing else", &Open),
-                     "that greets");
+  return Only<Hello>(
+      DecodeGreeting(header, {v1::PeerFrame::kHelloFieldNumber},
+                     "who has not greeted may say Hello, and nothing else", &CheckForm, &Open),
+      "that greets");
 }
 
 }  // namespace muster

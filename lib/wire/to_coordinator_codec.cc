@@ -400,9 +400,7 @@ void Put(const AgentTrusts& trusts, v1::CoordinatorFrame& frame) {
   frame.mutable_agent_trusts()->set_hash(trusts.hash);
 }
 
-AgentTrusts Get(Reader&, const v1::AgentTrusts& message) {
-  return {Reader::Words(message.hash())};
-}
+AgentTrusts Get(Reader&, const v1::AgentTrusts& message) { return {Reader::Words(message.hash())}; }
 
 using Either = std::variant<ToCoordinator, FromAgent>;
 
@@ -437,6 +435,20 @@ std::string EncodeAny(const auto& message) {
       message, [](const auto& kind, v1::CoordinatorFrame& frame) { Put(kind, frame); });
 }
 
+// The rest of a greeting of another form may mean anything.
+absl::Status CheckForm(const v1::CoordinatorFrame& frame) {
+  constexpr char kWe[] = "the coordinator";
+  using Kind = v1::CoordinatorFrame;
+  switch (frame.kind_case()) {
+    case Kind::kAskJob: return CheckSpeaks(frame.ask_job().name(), frame.ask_job().speaks(), kWe);
+    case Kind::kJoin: return CheckSpeaks(frame.join().id().name(), frame.join().speaks(), kWe);
+    case Kind::kAgentHello:
+      return CheckSpeaks(absl::StrCat("host ", frame.agent_hello().host()),
+                         frame.agent_hello().speaks(), kWe);
+    default: return absl::OkStatus();
+  }
+}
+
 }  // namespace
 
 std::string Encode(const ToCoordinator& message) { return EncodeAny(message); }
@@ -449,7 +461,10 @@ absl::StatusOr<Either> DecodeGreetingAtCoordinator(std::string_view header) {
   using Kind = v1::CoordinatorFrame;
   return DecodeGreeting(
       header, {Kind::kAskJobFieldNumber, Kind::kJoinFieldNumber, Kind::kAgentHelloFieldNumber},
-      "who has not joined may say AskJob, Join or AgentHello, and nothing else", &Open);
+      "who has not joined may say AskJob, Join or AgentHello, and nothing else", &CheckForm, &Open);
+}
+bool AsksForItsJob(std::string_view header) {
+  return HoldsOnly(header, {v1::CoordinatorFrame::kAskJobFieldNumber});
 }
 absl::StatusOr<ToCoordinator> DecodeToCoordinator(std::string_view header) {
   return Only<ToCoordinator>(DecodeAtCoordinator(header), "of a member");

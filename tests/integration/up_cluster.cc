@@ -9,11 +9,13 @@
 namespace muster::integration {
 namespace {
 
-std::vector<std::string> UpCommand(const std::string& dir,
-                                   const std::vector<std::string>& options) {
+std::vector<std::string> UpCommand(const std::string& dir, const std::vector<std::string>& options,
+                                   const std::string& programs) {
   std::vector<std::string> words = {"up", "--dir", dir, "--listen", "127.0.0.1:0"};
   words.insert(words.end(), options.begin(), options.end());
-  return MusterCommand(words);
+  words = MusterCommand(words);
+  if (!programs.empty()) words[0] = programs + "/muster";
+  return words;
 }
 
 std::string NameOf(pid_t pid) {
@@ -29,8 +31,9 @@ std::vector<std::string> MusterCommand(std::vector<std::string> arguments) {
   return arguments;
 }
 
-UpCluster::UpCluster(const std::string& dir, const std::vector<std::string>& options)
-    : dir_(dir), up_(UpCommand(dir, options)) {
+UpCluster::UpCluster(const std::string& dir, const std::vector<std::string>& options,
+                     const std::string& programs)
+    : dir_(dir), up_(UpCommand(dir, options, programs)) {
   const std::string ready = "ready at ";
   if (!up_.WaitFor(ready) || !up_.WaitFor("\n", up_.output().find(ready))) return;
   const size_t at = up_.output().find(ready) + ready.size();

@@ -16,8 +16,10 @@ std::vector<std::string> MusterCommand(std::vector<std::string> arguments);
 
 class UpCluster {
  public:
-  // It answers when this returns, unless it could not start: its output says why.
-  explicit UpCluster(const std::string& dir, const std::vector<std::string>& options = {});
+  // It answers when this returns, unless it could not start: its output says why. `programs`: the
+  // folder of the muster that is started; empty: the one that was built.
+  explicit UpCluster(const std::string& dir, const std::vector<std::string>& options = {},
+                     const std::string& programs = "");
 
   std::vector<std::string> Command(std::vector<std::string> words) const;
   struct Said {
@@ -32,6 +34,7 @@ class UpCluster {
   const std::string& url() const { return url_; }
   const std::string& dir() const { return dir_; }
   Program& up() { return up_; }
+  const Program& up() const { return up_; }
 
  private:
   const std::string dir_;

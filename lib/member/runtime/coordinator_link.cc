@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/lease.h"
 #include "lib/base/printable.h"
+#include "lib/base/speaks.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
 #include "lib/wire/message_codec.h"
@@ -116,6 +117,7 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
   if (std::exchange(down_told_, false))
     LogInfo("the coordinator at %s is back", addresses_.current());
   if (addresses_.Answers()) LogInfo("the coordinator is at %s", addresses_.current());
+  refusal_told_.clear();
   backoff_.Reset();
   heard_ = true;
   return message;
@@ -123,10 +125,21 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
 
 void CoordinatorLink::Handle(const SessionBroke& broke, Time now) { EndTry(broke.why, now); }
 
-void CoordinatorLink::EndTry(const absl::Status& why, Time now) {
+// That one is there and does not understand us is said also after it was away.
+void CoordinatorLink::SayWhyNone(const absl::Status& why) {
+  const std::string text = why.ToString();
+  const bool refuses = SaysNotUnderstood(text);
+  const bool is_new = refuses && std::exchange(refusal_told_, text) != text;
   if (!std::exchange(down_told_, true))
     LogWarning("no coordinator at %s: %s; training goes on, and we try to connect again",
-               addresses_.All(), why.ToString());
+               addresses_.All(), text);
+  else if (is_new)
+    LogWarning("the coordinator at %s does not hear this member: %s; we try again",
+               addresses_.current(), text);
+}
+
+void CoordinatorLink::EndTry(const absl::Status& why, Time now) {
+  SayWhyNone(why);
   // One that answered is most likely to come back where it was, so that is tried first.
   if (IsOpen(now)) {
     away_since_ = now;

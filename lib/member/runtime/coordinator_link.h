@@ -55,6 +55,7 @@ class CoordinatorLink {
   bool IsOpen(Time now) const;
   void BeginSession(const std::string& address, Time now);
   void EndTry(const absl::Status& why, Time now);
+  void SayWhyNone(const absl::Status& why);
 
   Transport& transport_;
   NameLookup names_;
@@ -74,6 +75,7 @@ class CoordinatorLink {
   Time began_{};                // of this session
   Time away_since_{};           // while none is open
   bool down_told_ = false;      // the log knows that the coordinator is away
+  std::string refusal_told_;    // why one does not hear us, as the log knows
   Time connect_at_ = Time::max();
   Time lookup_ends_at_ = Time::max();
 };

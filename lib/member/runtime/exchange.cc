@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/hash.h"
+#include "lib/base/speaks.h"
 #include "lib/base/status.h"
 #include "lib/domain/given_number.h"
 #include "lib/kernels/float_env.h"
@@ -146,6 +147,12 @@ void Exchange::FromCoordinatorSide(FromCoordinator message) {
 }
 
 void Exchange::LearnJob(JobIs job) {
+  if (const std::string why =
+          WhyNotUnderstood("the coordinator", job.speaks, options_.place.id.name, Speaks{});
+      !why.empty()) {
+    quit_ = Quit{kExitOtherEnvironment, why};
+    return;
+  }
   if (options_.start != StartNumber() && job.start != options_.start) {
     quit_ =
         Quit{kExitLater, absl::StrCat("job ", job.job, " was started again since this process")};

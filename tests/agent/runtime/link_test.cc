@@ -9,6 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/speaks.h"
 #include "lib/transport/loop/loop_network.h"
 #include "lib/wire/message_codec.h"
 #include "tests/agent/runtime/stand_in.h"
@@ -44,7 +45,8 @@ class LinkTest : public ::testing::Test {
         session_->Send({.header = Encode(ToAgent(Wanted{
                             .jobs = {{.job = "j", .processes = {{"worker-0", Role::kWorker}}}},
                             .cluster = cluster_,
-                            .term = term_}))});
+                            .term = term_,
+                            .speaks = speaks_}))});
     } else if (const auto* held = std::get_if<DevicesHeld>(&message)) {
       HearDevices(held->devices);
       loop_->Post([this] { loop_->Quit(); });
@@ -62,19 +64,22 @@ class LinkTest : public ::testing::Test {
     link_.emplace(
         *loop_, *agent_, addresses,
         AgentHello{.agent = {"node-a", {1, 1}}, .node = "node-a", .slots = 3},
-        LinkEvents{.on_up = [this] { events_.push_back("up"); },
-                   .on_wanted =
-                       [this](const Wanted& wanted) {
-                         events_.push_back("wanted " + wanted.jobs.at(0).processes.at(0).name);
-                         if (on_wanted_) on_wanted_();
-                       },
-                   .on_down = [this](const absl::Status&) { events_.push_back("down"); },
-                   .on_new_term =
-                       [this](const KnownTerms& terms) {
-                         known_ = terms;
-                         events_.push_back("term " + std::to_string(terms.back().term.value()));
-                       },
-                   .on_try = [this](const std::string& at) { return on_try_(at); }},
+        LinkEvents{
+            .on_up = [this] { events_.push_back("up"); },
+            .on_wanted =
+                [this](const Wanted& wanted) {
+                  events_.push_back("wanted " + wanted.jobs.at(0).processes.at(0).name);
+                  if (on_wanted_) on_wanted_();
+                },
+            .on_down = [this](const absl::Status&) { events_.push_back("down"); },
+            .on_failed =
+                [this](const absl::Status& why) { failed_.push_back(std::string(why.message())); },
+            .on_new_term =
+                [this](const KnownTerms& terms) {
+                  known_ = terms;
+                  events_.push_back("term " + std::to_string(terms.back().term.value()));
+                },
+            .on_try = [this](const std::string& at) { return on_try_(at); }},
         known_, std::move(names));
     link_->Start();
   }
@@ -86,6 +91,8 @@ class LinkTest : public ::testing::Test {
   bool answers_ = true;
   std::string cluster_ = "ours";
   TermNumber term_{2};
+  Speaks speaks_;
+  std::vector<std::string> failed_;  // why the tries to get a session did
   std::shared_ptr<Session> session_;
   std::vector<std::string> heard_;   // by the coordinator
   std::vector<std::string> events_;  // of the link
@@ -223,6 +230,25 @@ TEST_F(LinkTest, OneThatWasReplacedOrIsOfAnotherClusterIsNotObeyed) {
   EXPECT_EQ(hellos, 4);
   EXPECT_THAT(events_,
               ElementsAre("term 3", "up", "wanted worker-0", "down", "up", "wanted worker-0"));
+}
+
+// It may be changed for one of our version, so it is tried again.
+TEST_F(LinkTest, OneOfAnotherVersionIsNotObeyedUntilItIsOfOurs) {
+  Listen();
+  int hellos = 0;
+  on_hello_ = [&] {
+    speaks_ = ++hellos < 3 ? Speaks{kProtocol + 1, kProtocol + 1, "9.9.9"} : Speaks{};
+  };
+  on_wanted_ = [&] { loop_->Quit(); };
+  MakeLink();
+  RunUntilQuit(*loop_);
+  link_.reset();
+  EXPECT_EQ(hellos, 3);
+  EXPECT_THAT(events_, ElementsAre("up", "wanted worker-0")) << "nothing of it is kept, either";
+  ASSERT_EQ(failed_.size(), 2u);
+  for (const std::string& why : failed_)
+    EXPECT_EQ(why, WhyNotUnderstood("the coordinator at 10.0.0.1:1",
+                                    {kProtocol + 1, kProtocol + 1, "9.9.9"}, "host node-a", {}));
 }
 
 // The folder knows of a term before anything of it is carried out, and the agent that is started

@@ -28,7 +28,7 @@ TEST(Exit, MeansAndIsCalled) {
       {{.code = 69}, ExitMeaning::kHopeless, "exit code 69 (another process has taken its place)"},
       {{.code = 78},
        ExitMeaning::kHopeless,
-       "exit code 78 (its numeric environment differs from the job's)"},
+       "exit code 78 (its numeric environment or version does not fit)"},
       {{.code = 143}, ExitMeaning::kFailure, "exit code 143 (told to go by a signal)"},
       {{.code = 1}, ExitMeaning::kFailure, "exit code 1"},
       {{.code = 255}, ExitMeaning::kFailure, "exit code 255"},

@@ -125,7 +125,7 @@ TEST_F(SupervisorTest, ExitCodesDecideWhatFollows) {
        "again in 200 ms"},
       {78,
        0,
-       {"tell worker-0 exit code 78 (its numeric environment differs from the job's)",
+       {"tell worker-0 exit code 78 (its numeric environment or version does not fit)",
         "note worker-0 given up"},
        "given up"},
       {1, 0, {"tell worker-0 exit code 1", "note worker-0 again in 200 ms"}, "again in 200 ms"},

@@ -32,6 +32,7 @@ AgentHello HelloOf(const std::string& host, int32_t slots) {
   return {{host, {1, 1}}, {}, host, slots};
 }
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -227,6 +228,40 @@ TEST_F(DriverTest, ASessionThatNeverSpeaksIsClosed) {
   ScriptedMember fresh = Member("worker-2");
   fresh.Say(AskJob{"nothing", "worker-2"});
   EXPECT_THAT(fresh.Next<Leave>().reason, HasSubstr("job nothing")) << "it has not waited so long";
+}
+
+// Who only asks has nothing to lose. A member that was there before may hold what nobody else has.
+TEST_F(DriverTest, WhoIsOfAnotherVersionIsSentAwayWithBothVersions) {
+  const Speaks later{kProtocol + 1, kProtocol + 1, "9.9.9"};
+  const auto names_both = AllOf(HasSubstr("is Muster 9.9.9"), HasSubstr(kVersion));
+  SubmitJob();
+  ScriptedMember asks = Member("worker-0");
+  asks.Say(AskJob{"a", "no name at all!", later});
+  const Leave leave = asks.Next<Leave>();
+  EXPECT_EQ(leave.exit_code, kExitOtherEnvironment);
+  EXPECT_EQ(leave.cluster, journal_->cluster());
+  EXPECT_THAT(leave.reason, names_both);
+  clock_.Advance(kLeavePatience);
+  EXPECT_FALSE(asks.Broken().ok()) << "it does not keep a place";
+
+  ScriptedMember joins = Member("worker-0");
+  Join join = joins.JoinOf("a");
+  join.speaks = later;
+  joins.Say(join);
+  ScriptedAgent agent(*there_, kAddress, DecodeToAgent);
+  AgentHello hello = HelloOf("here", 8);
+  hello.speaks = later;
+  agent.Say(hello);
+  for (const absl::Status& broken : {joins.Broken(), agent.Broken()}) {
+    EXPECT_THAT(std::string(broken.message()),
+                AllOf(HasSubstr("FAILED_PRECONDITION: "), names_both));
+  }
+  EXPECT_FALSE(joins.Heard());
+  EXPECT_FALSE(agent.Heard());
+
+  ScriptedMember next = Member("worker-0");
+  next.Say(AskJob{"a", "worker-0", {kOldestProtocol, kProtocol + 1, "9.9.8"}});
+  EXPECT_EQ(next.Next<JobIs>().job, "a") << "one form is common";
 }
 
 TEST_F(DriverTest, AfterARestartMembersReattachToTheirViewUnderANewTerm) {

@@ -34,6 +34,18 @@ TEST(JoinCodec, WhatIsWrongIsRefusedByItsField) {
   EXPECT_FALSE(DecodeJoinAnswer(std::string(kMostJoinAnswerBytes + 1, 'a')).ok());
 }
 
+TEST(JoinCodec, OfAHostOfAnotherVersionNothingElseIsRead) {
+  JoinHost later{"..", "n", "key", -1};
+  later.speaks = {kProtocol + 1, kProtocol + 1, "9.9.9"};
+  const absl::Status refused = DecodeJoinHost(Encode(later)).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  for (const std::string& said : {std::string("host .. is Muster 9.9.9"), std::string(kVersion)})
+    EXPECT_NE(refused.message().find(said), std::string::npos) << refused;
+  later = {"a", "n", "key", 1};
+  later.speaks.newest = kProtocol + 1;
+  EXPECT_TRUE(DecodeJoinHost(Encode(later)).ok()) << "one form is common";
+}
+
 // A refusal is shown to people, and the other end is not one of ours yet.
 TEST(JoinCodec, WhatPeopleReadCannotSteerATerminal) {
   const absl::StatusOr<JoinAnswer> answer =

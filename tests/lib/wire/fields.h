@@ -1,4 +1,4 @@
-// The fields of a plain struct, in order, without naming them: up to fourteen.
+// The fields of a plain struct, in order, without naming them: up to fifteen.
 #pragma once
 
 #include <cstddef>

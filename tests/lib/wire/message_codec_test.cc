@@ -324,6 +324,83 @@ TEST(MessageCodecTest, OfOneWhoHasNotSaidWhoItIsNothingElseIsRead) {
   ExpectRefused(DecodeHello("").status(), "kind");
 }
 
+// ---- versions (docs/protocol.md section 10)
+
+struct Greetings {
+  Speaks speaks;
+  std::vector<std::pair<std::string, absl::Status>> Read() const {
+    Join join;
+    join.id.name = "w0";
+    join.speaks = speaks;
+    AgentHello agent{{"a", {1, 1}}, {}, "node", 1};
+    agent.speaks = speaks;
+    const Hello hello{"job", {"w0", {1, 2}}, {"w1", {3, 4}}, speaks};
+    const auto at_coordinator = [](const auto& message) {
+      return DecodeGreetingAtCoordinator(Encode(message)).status();
+    };
+    return {{"w0", at_coordinator(ToCoordinator(AskJob{"job", "w0", speaks}))},
+            {"w0", at_coordinator(ToCoordinator(join))},
+            {"host a", at_coordinator(FromAgent(agent))},
+            {"w0", DecodeHello(Encode(PeerMessage(hello))).status()}};
+  }
+};
+
+TEST(MessageCodecTest, AGreetingOfAnotherVersionIsRefusedWithBothVersions) {
+  for (const auto& [who, refused] :
+       Greetings{{kProtocol + 1, kProtocol + 2, "9.9.9\x1b[2J"}}.Read()) {
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                testing::AllOf(testing::StartsWith(who + " is Muster 9.9.9"),
+                               testing::HasSubstr(std::string("is Muster ") + kVersion)));
+    EXPECT_EQ(Printable(refused.message()), refused.message());
+  }
+  for (const auto& [who, refused] : Greetings{{0, 0, ""}}.Read())
+    EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  for (const auto& [who, read] : Greetings{{kOldestProtocol, kProtocol + 7, "9.9.9"}}.Read())
+    EXPECT_TRUE(read.ok()) << "one form is common: " << read;
+}
+
+// What it speaks is looked at first: its form of the rest may be another.
+TEST(MessageCodecTest, OfAGreetingOfAnotherVersionNothingElseIsLookedAt) {
+  const Speaks later{kProtocol + 1, kProtocol + 1, "9.9.9"};
+  Join join;
+  join.id.name = "../not a name";
+  join.sealed = ViewNumber(-5);
+  join.speaks = later;
+  const std::string asks = Encode(ToCoordinator(AskJob{"job", "../not a name", later}));
+  const std::string joins = Encode(ToCoordinator(join));
+  for (const std::string& header : {asks, joins})
+    EXPECT_EQ(DecodeGreetingAtCoordinator(header).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(AsksForItsJob(asks));
+  EXPECT_FALSE(AsksForItsJob(joins));
+  EXPECT_FALSE(AsksForItsJob(Encode(FromAgent(AgentHello{{"a", {1, 1}}, {}, "node", 1}))));
+  EXPECT_FALSE(AsksForItsJob(joins + asks)) << "two greetings are none";
+}
+
+TEST(MessageCodecTest, AGreetingWithoutAVersionSaysNone) {
+  // Job and name alone, as fields 1 and 2 of field 1.
+  const auto read = DecodeToCoordinator(std::string("\x0a\x09\x0a\x03job\x12\x02w0", 11));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(std::get<AskJob>(*read).name, "w0");
+  EXPECT_EQ(std::get<AskJob>(*read).speaks, (Speaks{0, 0, ""}));
+}
+
+// What a newer one says besides, in a form that we know, is passed over; a word of a list that we
+// do not know is refused, since to guess it would be to decide by it.
+TEST(MessageCodecTest, FieldsThatWeDoNotKnowArePassedOverAndWordsAreRefused) {
+  const std::string asks = Encode(ToCoordinator(AskJob{"job", "w0"}));
+  std::string inner = asks.substr(2) + std::string("\xfa\x06\x03new", 6);  // field 111
+  const auto read =
+      DecodeGreetingAtCoordinator(std::string{'\x0a', static_cast<char>(inner.size())} + inner);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(std::get<AskJob>(std::get<ToCoordinator>(*read)).name, "w0");
+  Join join;
+  join.id.name = "w0";
+  join.role = static_cast<Role>(7);
+  ExpectRefused(DecodeGreetingAtCoordinator(Encode(ToCoordinator(join))).status(), "role");
+}
+
 TEST(MessageCodecTest, RecordsTakeNotMuchMoreInMemoryThanInTheirFrame) {
   StepRecord wide;
   wide.lane_holders = {{MemberId{std::string(200, 'w'), {1, 2}}}, std::vector<int32_t>(4096)};

@@ -136,6 +136,10 @@ class RandomMessage {
     ForEachField(message, [this](auto& field) { Fill(field); });
     name = "member-" + std::to_string(Below(100));
   }
+  // Often such that we understand each other: of others the rest of a greeting is not read.
+  void Fill(Speaks& speaks) {
+    if (Below(2) == 1) ForEachField(speaks, [this](auto& field) { Fill(field); });
+  }
   void Fill(AskJob& ask) { FillNamed(ask, ask.name); }
   void Fill(Join& join) { FillNamed(join, join.id.name); }
   void Fill(Hello& hello) { FillNamed(hello, hello.from.name); }

@@ -229,6 +229,29 @@ TEST(Training, AServerSaysItsOwnKernelsOnly) {
       << "a server says what only a worker can find out";
 }
 
+// Nothing of its job is begun.
+TEST(Training, AMemberOfAnotherVersionThanItsCoordinatorEnds) {
+  LoopNetwork network;
+  const std::unique_ptr<Transport> transport = network.MakeTransport("coordinator");
+  Mailbox<std::shared_ptr<Session>> open;
+  const auto accept = [&open](const std::shared_ptr<Session>& session) {
+    open.Post(session);
+    const auto answer = [weak = std::weak_ptr(session)](const Frame&) {
+      const std::shared_ptr<Session> asks = weak.lock();
+      if (asks == nullptr) return;
+      JobIs job{.job = "job", .term = TermNumber(1), .spec = SpecOf({})};
+      job.speaks = {kProtocol + 1, kProtocol + 1, "9.9.9"};
+      asks->Send({Encode(FromCoordinator(job)), {}});
+    };
+    return SessionHandler{.on_frame = answer, .on_broken = [](const absl::Status&) {}};
+  };
+  const std::unique_ptr<Listener> listener = transport->Listen("10.0.0.1:1", accept).value();
+  for (const Role role : {Role::kWorker, Role::kServer}) {
+    TestMember member(network, listener->Address(), {.name = "member", .role = role});
+    EXPECT_EQ(member.AwaitExit(), kExitOtherEnvironment);
+  }
+}
+
 TEST(Training, TheSameBitsWhoeverComputes) {
   for (int32_t lanes : {4, 6}) {
     const JobShape one{.lanes = lanes,

@@ -283,13 +283,13 @@ TEST_F(SessionsTest, WhoGreetsBeforeHeIsListedWaitsAndLosesNothing) {
 // A process that says what the test likes, as whom it likes.
 class Caller {
  public:
-  Caller(LoopNetwork& network, const Node& to, const MemberId& as)
+  Caller(LoopNetwork& network, const Node& to, const MemberId& as, const Speaks& speaks = {})
       : transport_(network.MakeTransport("caller " + as.name + ToHex(as.incarnation) +
                                          std::to_string(++made_))),
         session_(transport_->Connect(
             to.member().address, std::chrono::seconds(1),
             {[](Frame) {}, [broken = broken_](absl::Status why) { *broken = why; }})) {
-    Say(PeerMessage(Hello{"job", as, to.id()}));
+    Say(PeerMessage(Hello{"job", as, to.id(), speaks}));
   }
   void Say(const PeerMessage& message) { session_->Send({Encode(message), {}}); }
   const absl::Status& broken() const { return *broken_; }
@@ -300,6 +300,16 @@ class Caller {
   const std::unique_ptr<Transport> transport_;
   const std::shared_ptr<Session> session_;
 };
+
+TEST_F(SessionsTest, OneOfAnotherVersionIsRefusedAndToldBothVersions) {
+  Caller later(network_, b_, {"0", {7, 7}}, {kProtocol + 1, kProtocol + 1, "9.9.9"});
+  Settle();
+  Settle();  // it is told
+  EXPECT_THAT(std::string(later.broken().message()),
+              testing::AllOf(testing::HasSubstr("FAILED_PRECONDITION: 0 is Muster 9.9.9"),
+                             testing::HasSubstr(std::string("is Muster ") + kVersion)));
+  EXPECT_EQ(b_->refused(), 1);
+}
 
 TEST_F(SessionsTest, WhatIsBehindAGreetingThatWaitsIsReadOnceItsSenderIsListed) {
   const ViewMember late{{"0", {7, 7}}, Role::kWorker, "host",
