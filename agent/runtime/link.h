@@ -29,8 +29,8 @@ struct LinkEvents {
   std::function<void(const MemberSigned&)> on_signed;  // both after on_up, too; may be null
   std::function<void(const SignRefused&)> on_sign_refused;
   std::function<void(const AuthorityIs&)> on_authority;  // likewise
-  std::function<void(const absl::Status&)> on_down;    // an up session broke
-  std::function<void(const absl::Status&)> on_failed;  // a try to get one; may be null
+  std::function<void(const absl::Status&)> on_down;      // an up session broke
+  std::function<void(const absl::Status&)> on_failed;    // a try to get one; may be null
   // A coordinator is to be obeyed of which the folder of this host does not know yet: all that it
   // is to know. Before on_up; may be null.
   std::function<void(const KnownTerms&)> on_new_term;
