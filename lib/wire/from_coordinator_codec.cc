@@ -299,9 +299,7 @@ void Put(const AuthorityIs& is, v1::MemberFrame& frame) {
   frame.mutable_authority_is()->set_hash(is.hash);
 }
 
-AuthorityIs Get(Reader&, const v1::AuthorityIs& message) {
-  return {Reader::Words(message.hash())};
-}
+AuthorityIs Get(Reader&, const v1::AuthorityIs& message) { return {Reader::Words(message.hash())}; }
 
 using Either = std::variant<FromCoordinator, ToAgent>;
 
