@@ -217,6 +217,25 @@ class ScriptedJoining final : public HostTokenApi, public CertificateApi {
   }
 };
 
+class ScriptedAuthority final : public AuthorityApi {
+ public:
+  void Get(Reply<AuthorityInfo> reply) override { reply(info); }
+  void Change(std::optional<absl::Time> now, Reply<AuthorityInfo> reply) override {
+    asked = absl::StrCat("change ", now ? absl::ToUnixSeconds(*now) : -1);
+    reply(info);
+  }
+  void Finish(bool force, std::optional<absl::Time> now, Reply<AuthorityInfo> reply) override {
+    asked = absl::StrCat("finish ", force, " ", now ? absl::ToUnixSeconds(*now) : -1);
+    reply(absl::FailedPreconditionError("no change is under way"));
+  }
+
+  AuthorityInfo info{.signs = {"ab", 0, 1000, "PEM"},
+                     .trusted_on = {{"cd", 0, 0, "OLD"}},
+                     .change_ends_unix_ms = 2000,
+                     .hosts = {{"alpha", kTrustRenewed}}};
+  std::string asked;
+};
+
 class RestTest : public ::testing::Test {
  protected:
   std::string Url(const std::string& path) const { return "http://" + server_->Address() + path; }
@@ -236,6 +255,7 @@ class RestTest : public ::testing::Test {
       routes.push_back(std::move(route));
     for (http::Route& route : JoiningRoutes(joining_, joining_, gate))
       routes.push_back(std::move(route));
+    for (http::Route& route : AuthorityRoutes(authority_, gate)) routes.push_back(std::move(route));
     if (gate == nullptr) return routes;
     for (http::Route& route : TokenRoutes(tokens_, &large_answers_, *gate))
       routes.push_back(std::move(route));
@@ -246,6 +266,7 @@ class RestTest : public ::testing::Test {
   ScriptedNamespaces namespaces_;
   ScriptedTokens tokens_;
   ScriptedJoining joining_;
+  ScriptedAuthority authority_;
   Background large_answers_;
   const std::unique_ptr<http::Server> server_ =
       http::Server::Start("127.0.0.1:0", Routes(), {.limits = {.answers_bytes = kRoom}}).value();
@@ -724,6 +745,30 @@ TEST_F(GuardedRestTest, ACertificateIsMadeForTheUserAndTheTokenThatAsks) {
   EXPECT_EQ(made->status, 201) << made->body;
   EXPECT_EQ(Json::parse(made->body)["certificate"], "ada " + TokenId({.hash = HashOfToken(ada_)}));
   EXPECT_EQ(Json::parse(made->body)["authority"], "key");
+}
+
+TEST_F(GuardedRestTest, TheAuthorityIsSeenByOperatorsAndChangedByAdmins) {
+  const std::string url = GuardedUrl("/v1/authority");
+  EXPECT_EQ(http::Get(url, {.token = ada_})->status, 403);
+  const Json shown = Json::parse(http::Get(url, {.token = admin_})->body);
+  EXPECT_EQ(shown["signs"]["sha256"], "ab");
+  EXPECT_EQ(shown["trusted_on"][0]["certificate"], "OLD");
+  EXPECT_EQ(shown["change_ends"], "1970-01-01T00:00:02.000Z");
+  EXPECT_EQ(shown["hosts"][0]["state"], "renewed");
+  EXPECT_EQ(http::Post(url + ":change", "", {.token = ada_})->status, 403);
+  EXPECT_EQ(authority_.asked, "");
+  const std::string now = R"({"now": "1970-01-01T00:01:00Z"})";
+  EXPECT_EQ(http::Post(url + ":change", now, {.token = admin_})->status, 200);
+  EXPECT_EQ(authority_.asked, "change 60");
+  const auto refused = http::Post(url + ":finish", R"({"force": true})", {.token = admin_});
+  EXPECT_EQ(refused->status, 409) << refused->body;
+  EXPECT_EQ(authority_.asked, "finish 1 -1");
+  const auto field = [&](const char* body) {
+    return Json::parse(
+        http::Post(url + ":finish", body, {.token = admin_})->body)["error"]["field"];
+  };
+  EXPECT_EQ(field(R"({"force": 1})"), "force");
+  EXPECT_EQ(field(R"({"now": "noon"})"), "now");
 }
 
 // It reads any folder of the coordinator's machine.
