@@ -1,7 +1,5 @@
 #include "tests/fuzz/fuzz.h"
 
-#include <sanitizer/allocator_interface.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -15,7 +13,13 @@
 #include <map>
 #include <set>
 
-extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+extern "C" {
+size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
+// Of the sanitizer's allocator_interface.h, which GCC comes without.
+size_t __sanitizer_get_allocated_size(const volatile void* memory);
+int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void*, size_t),
+                                              void (*given_back)(const volatile void*));
+}
 
 namespace muster::fuzz {
 namespace {
