@@ -86,7 +86,8 @@ absl::StatusOr<RunPlan> PlanRun(const RunArguments& arguments,
 absl::StatusOr<std::string> CoordinatorOf(const RunArguments& arguments, const LaunchPlan& plan,
                                           const RunSurroundings& surroundings) {
   const std::string name = plan.first.empty() ? "" : plan.first + arguments.host_suffix;
-  const bool asks = !plan.one_machine || !arguments.interface.empty() || plan.port != 0;
+  const bool asks =
+      !plan.one_machine || !arguments.interface.empty() || !arguments.launch.coordinator.empty();
   if (!asks) return "127.0.0.1:0";
   MUSTER_ASSIGN_OR_RETURN(const std::string address,
                           surroundings.address(arguments.interface, name));
@@ -108,7 +109,10 @@ absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPla
         *plan.launch.ends_at - surroundings.unix_seconds() - arguments.stop_before_end;
     request.stop_after = std::chrono::seconds(std::max<int64_t>(0, left));
   }
-  if (plan.launch.hosts_max == 1 && !plan.launch.slots) return request;
+  // One host alone needs none of this, unless a person has asked for it.
+  const bool is_named = plan.launch.slots || !arguments.launch.coordinator.empty() ||
+                        !arguments.interface.empty() || !arguments.node.empty();
+  if (plan.launch.hosts_max == 1 && !is_named) return request;
   MUSTER_ASSIGN_OR_RETURN(const std::string coordinator,
                           CoordinatorOf(arguments, plan.launch, surroundings));
   request.hosts = HostsOfRun{.plan = plan.launch,

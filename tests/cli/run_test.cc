@@ -251,5 +251,25 @@ TEST_F(RunTest, WithoutALauncherItIsOneHost) {
   EXPECT_EQ(options_->slots, 4);
 }
 
+TEST_F(RunTest, OneHostListensWhereAPersonSaysToo) {
+  arguments_.launch.hosts = "1";
+  arguments_.interface = "ib0";
+  Start({});
+  ASSERT_TRUE(options_) << out_.str();
+  EXPECT_EQ(options_->coordinator, "ib0<>:0");
+  arguments_.interface = "";
+  arguments_.launch.coordinator = "10.0.0.9:7070";
+  Start({});
+  EXPECT_EQ(options_->coordinator, "<10.0.0.9>:7070");
+  arguments_.launch.coordinator = "10.0.0.9:0";
+  Start({});
+  EXPECT_EQ(options_->coordinator, "<10.0.0.9>:0");
+  arguments_.launch.coordinator = "";
+  arguments_.node = "m1";
+  Start({});
+  EXPECT_EQ(options_->node, "m1");
+  EXPECT_EQ(options_->coordinator, "127.0.0.1:0");
+}
+
 }  // namespace
 }  // namespace muster::cli
