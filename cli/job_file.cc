@@ -76,8 +76,23 @@ absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& sp
   const std::string id = object["id"].get<std::string>();
   MUSTER_ASSIGN_OR_RETURN(const JobSpec held, ParseStoredJob(Text(object["spec"]), path));
   MUSTER_RETURN_IF_ERROR(CheckTraining(folder, id, held.training, spec.training));
-  if (!(held.training == spec.training)) MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
+  // Also where only what may differ between starts does: other hosts compare theirs with it.
+  if (!(held == spec)) MUSTER_RETURN_IF_ERROR(Write(path, id, spec));
   return id;
+}
+
+std::vector<std::string> DifferencesFrom(const std::string& folder, const JobSpec& spec) {
+  const std::string path = folder + "/job.json";
+  const std::string text = ReadWholeFile(path, kMostBytes).value_or("");
+  const auto object = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object() || !object.contains("spec")) return {};
+  const absl::StatusOr<JobSpec> held = ParseStoredJob(Text(object["spec"]), path);
+  if (!held.ok()) return {};
+  std::vector<std::string> differences = TrainingDifferences(held->training, spec.training);
+  for (std::string& line : RuntimeDifferences(*held, spec)) differences.push_back(std::move(line));
+  if (!(held->queue == spec.queue))
+    differences.emplace_back("priority, deadline, retries or labels");
+  return differences;
 }
 
 bool HasResultOf(const std::string& folder, const std::string& state, int64_t steps) {

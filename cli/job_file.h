@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -11,11 +12,16 @@
 namespace muster::cli {
 
 // Id of the job that `folder` holds, or, where it holds none, of a new one that is written there:
-// `new_id`, or where that is empty one that no other job has.
+// `new_id`, or where that is empty one that no other job has. Then the specification there is this
+// one.
 // kFailedPrecondition: it holds a job under another training specification; the message names the
 // fields. kDataLoss: the file cannot be read.
 absl::StatusOr<std::string> JobIdOf(const std::string& folder, const JobSpec& spec,
                                     const std::string& new_id = "");
+
+// What differs between the specification there and this one, a line for each field, as of
+// TrainingDifferences. Empty: nothing, or there is none that can be read.
+std::vector<std::string> DifferencesFrom(const std::string& folder, const JobSpec& spec);
 
 // result.json of a run's folder: how its job ended, for people; what counts is in the journal. An
 // error names the file.

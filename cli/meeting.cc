@@ -45,6 +45,7 @@ absl::Status WriteMeeting(const std::string& folder, const Meeting& meeting) {
   nlohmann::ordered_json object = {
       {"coordinator", meeting.coordinator}, {"join", meeting.join}, {"run_id", meeting.run_id}};
   if (meeting.exit_code) object["exit_code"] = *meeting.exit_code;
+  MUSTER_RETURN_IF_ERROR(CheckRegularFile(FileIn(folder)));
   return Prefix(absl::StrCat("cannot write ", FileIn(folder)),
                 ReplaceFile(FileIn(folder), Text(object, 2) + "\n"));
 }
@@ -69,6 +70,19 @@ std::optional<Meeting> MeetingReader::Look() const {
   const bool is_old = version == first_;
   if (meeting->run_id != run_id_ || (is_old && meeting->exit_code)) return std::nullopt;
   return meeting;
+}
+
+std::optional<int> MeetingReader::EndedBefore() const {
+  const std::optional<Version> version = VersionOf(file_);
+  const std::optional<Meeting> meeting = Read(file_);
+  const bool is_the_first = version && version == first_;
+  if (!is_the_first || !meeting || meeting->run_id != run_id_) return std::nullopt;
+  return meeting->exit_code;
+}
+
+absl::Status MeetingReader::Trouble() const {
+  const absl::Status read = ReadWholeFile(file_, kMostBytes).status();
+  return absl::IsNotFound(read) ? absl::OkStatus() : read;
 }
 
 }  // namespace muster::cli

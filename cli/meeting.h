@@ -18,7 +18,7 @@ struct Meeting {
   bool operator==(const Meeting&) const = default;
 };
 
-// The folder is host 0's. An error names the file.
+// The folder is host 0's. An error names the file; kDataLoss: something else lies in its place.
 absl::Status WriteMeeting(const std::string& folder, const Meeting& meeting);
 
 // What another host reads there. The folder need not be there yet. What another run writes does not
@@ -28,6 +28,12 @@ class MeetingReader {
  public:
   MeetingReader(std::string folder, std::string run_id);
   std::optional<Meeting> Look() const;  // nothing: it does not say yet
+  // How this run ended before, as the file says that was there when this began: nobody has begun it
+  // anew yet. Nothing: it says of no end, or is another one by now.
+  std::optional<int> EndedBefore() const;
+  // Why the file cannot be read, where it is there. kDataLoss: something else lies in its place,
+  // which the first host does not replace either.
+  absl::Status Trouble() const;
 
  private:
   // What tells a file from the one that takes its place.

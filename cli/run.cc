@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/agent.h"
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/job_file.h"
+#include "cli/json_text.h"
 #include "cli/meeting.h"
 #include "cli/spec_file.h"
 #include "cli/train.h"
@@ -149,24 +151,115 @@ int RunFirst(const RunArguments& arguments, const RunPlan& plan,
       arguments.json, make_cluster, plain);
 }
 
+// What a host says that is not the first one.
+void Note(const std::string& text, bool json, const Terminal& terminal) {
+  Screen screen(terminal, json);
+  screen.Say(text);
+  screen.Emit(Text(nlohmann::ordered_json({{"event", "note"}, {"text", text}})));
+}
+
+std::string MeaningOf(int code) {
+  switch (code) {
+    case kExitDone: return "exit code 0: the job is done";
+    case kExitBadConfiguration: return "exit code 64: bad configuration";
+    case kExitBadData: return "exit code 65: bad data";
+    case kExitNotFinite: return "exit code 66: a step was not finite";
+    case kExitStopped: return "exit code 67: a person stopped or cancelled the job";
+    case kExitLater: return "exit code 75: it was ended early, and can go on";
+    default: return absl::StrCat("exit code ", code);
+  }
+}
+
+// Of a run that is over; `code` is how.
+std::string HowToGoOn(const RunPlan& plan, int code) {
+  return absl::StrCat(
+      code == kExitDone ? "" : "to go on with it, start the same command on all hosts; ",
+      "to begin another, give all hosts another --dir",
+      plan.launch.run_id.empty() ? "" : " or another --run-id", "; muster status --dir ",
+      ShellWord(plan.folder), " tells more");
+}
+
+std::string OverBeforeItJoined(const RunPlan& plan, int code) {
+  return absl::StrCat("the run in ", plan.folder, " was over before this host, ", plan.host,
+                      ", had joined it, so nothing ran here (", MeaningOf(code), "); ",
+                      HowToGoOn(plan, code));
+}
+
+// Of a file that an earlier start of this run has left.
+std::string WaitsForTheNext(const RunArguments& arguments, const RunPlan& plan, int code) {
+  return absl::StrCat("the run in ", plan.folder, " is over (", MeaningOf(code), "): waiting for ",
+                      HowLong(static_cast<double>(arguments.join_timeout)),
+                      " for the first host to start it again",
+                      code == kExitDone ? absl::StrCat("; ", HowToGoOn(plan, code)) : "");
+}
+
+absl::Status NotBegun(const RunArguments& arguments, const RunPlan& plan,
+                      const absl::Status& trouble) {
+  return absl::CancelledError(absl::StrCat(
+      "the first host has not begun in ", plan.folder, " within ",
+      HowLong(static_cast<double>(arguments.join_timeout)),
+      ": look at what it prints, and see that all hosts see that folder; --join-timeout waits "
+      "longer",
+      trouble.ok() ? ""
+                   : absl::StrCat(". What it writes there cannot be read: ", trouble.message())));
+}
+
+// Where the first host is. One that is over: before this host has joined. kCancelled: it has not
+// begun; kDataLoss: it cannot, as something lies in the place of the file that tells of it.
+absl::StatusOr<Meeting> AwaitFirst(const RunArguments& arguments, const RunPlan& plan,
+                                   const MeetingReader& reader, const RunSurroundings& surroundings,
+                                   const Terminal& terminal) {
+  if (const std::optional<int> code = reader.EndedBefore())
+    Note(WaitsForTheNext(arguments, plan, *code), arguments.json, terminal);
+  for (int64_t waited = 0;; ++waited) {
+    if (const std::optional<Meeting> meeting = reader.Look()) return *meeting;
+    const absl::Status trouble = reader.Trouble();
+    if (absl::IsDataLoss(trouble)) return trouble;
+    if (waited == arguments.join_timeout) return NotBegun(arguments, plan, trouble);
+    if (surroundings.wait(std::chrono::seconds(1)))
+      return absl::CancelledError(
+          absl::StrCat("told to end before the first host has begun in ", plan.folder));
+  }
+}
+
+// What the first host was given counts, and people may have given this one something else.
+void WarnOfOwnSpec(const RunArguments& arguments, const RunPlan& plan, const Terminal& terminal) {
+  const std::vector<std::string> differences = DifferencesFrom(plan.folder, plan.spec);
+  if (differences.empty()) return;
+  constexpr size_t kMostNamed = 5;
+  const size_t named = std::min(differences.size(), kMostNamed);
+  Note(absl::StrCat("warning: the job is as the first host has it, and ", arguments.spec,
+                    " with its options differs on this host, ", plan.host,
+                    ", where it does not count (there against here): ",
+                    absl::StrJoin(differences.begin(),
+                                  differences.begin() + static_cast<std::ptrdiff_t>(named), "; "),
+                    differences.size() > named
+                        ? absl::StrCat("; and ", differences.size() - named, " more")
+                        : "",
+                    ". Give all hosts the same"),
+       arguments.json, terminal);
+}
+
+// `why` names the folder and the process.
+std::string StartedTwice(const RunPlan& plan, const absl::Status& why) {
+  return absl::StrCat("host ", plan.host,
+                      " of this run is started already and has not ended: ", why.message());
+}
+
 // Any other one.
 absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
                              const RunSurroundings& surroundings, const ClusterMaker& make_cluster,
                              const Terminal& terminal) {
   const MeetingReader reader(plan.folder, plan.launch.run_id);
-  std::optional<Meeting> meeting = reader.Look();
-  for (int64_t waited = 0; !meeting || meeting->exit_code; ++waited) {
-    if (meeting) return *meeting->exit_code;  // it is over before we have joined
-    if (waited == arguments.join_timeout)
-      return absl::CancelledError(absl::StrCat(
-          "the first host has not begun in ", plan.folder, " within ",
-          HowLong(static_cast<double>(arguments.join_timeout)),
-          ": look at what it prints, and see that all hosts see that folder; --join-timeout waits "
-          "longer"));
-    if (surroundings.wait(std::chrono::seconds(1))) return kExitLater;
-    meeting = reader.Look();
-  }
-  AgentArguments agent{.coordinator = meeting->coordinator,
+  MUSTER_ASSIGN_OR_RETURN(const Meeting meeting,
+                          AwaitFirst(arguments, plan, reader, surroundings, terminal));
+  const auto over = [&](int code) {
+    Note(OverBeforeItJoined(plan, code), arguments.json, terminal);
+    return code;
+  };
+  if (meeting.exit_code) return over(*meeting.exit_code);
+  WarnOfOwnSpec(arguments, plan, terminal);
+  AgentArguments agent{.coordinator = meeting.coordinator,
                        .dir = plan.folder,
                        .host = plan.host,
                        .node = arguments.node,
@@ -174,7 +267,7 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
                        .thread_patience = arguments.thread_patience,
                        .slots = plan.slots,
                        .bind_cores = arguments.bind_cores,
-                       .join = meeting->join,
+                       .join = meeting.join,
                        .join_token_file = JoinSecretFileOf(plan.folder)};
   if (!arguments.interface.empty()) {
     MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
@@ -199,15 +292,28 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
     for (int waited = 0; waited < kFolderPatience;) {
       const bool again = std::exchange(has_moved, false) && !over_with;
       if (!again && !absl::IsAlreadyExists(made.status())) break;
+      if (!again && waited == 0)
+        Note(absl::StrCat(StartedTwice(plan, made.status()), "; waiting for ",
+                          HowLong(kFolderPatience), " for it to end"),
+             arguments.json, terminal);
       if (!again) is_told = surroundings.wait(std::chrono::seconds(1));
       if (is_told) return made;
+      // The run may have ended meanwhile, and with it what was in the way.
+      if (const std::optional<Meeting> now = reader.Look(); now && now->exit_code)
+        over_with = now->exit_code;
+      if (over_with) return absl::CancelledError("the run is over");
       waited += again ? 0 : 1;
       made = make_cluster(options, events);
     }
+    if (absl::IsAlreadyExists(made.status()))
+      return absl::AlreadyExistsError(
+          absl::StrCat(StartedTwice(plan, made.status()),
+                       ". Start each host of a run once, each with a --node-rank of its own"));
     return made;
   };
   const int code = RunHost(agent, reader, arguments.json, patient, terminal);
-  return over_with.value_or(is_told ? kExitLater : code);
+  if (over_with) return over(*over_with);
+  return is_told ? kExitLater : code;
 }
 
 // What starts this command on each host that a person has named.

@@ -1,6 +1,9 @@
 #include "cli/meeting.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "gtest/gtest.h"
@@ -47,6 +50,35 @@ TEST_F(MeetingTest, WhatAnEarlierRunHasLeftDoesNotCount) {
 TEST_F(MeetingTest, AFolderThatIsNotThereIsWaitedFor) {
   const MeetingReader reader(folder_ + "/later", "");
   EXPECT_EQ(reader.Look(), std::nullopt);
+}
+
+TEST_F(MeetingTest, WhatCannotBeReadOrReplacedIsSaid) {
+  const std::string file = folder_ + "/run.json";
+  EXPECT_TRUE(MeetingReader(folder_, "").Trouble().ok()) << "it is not there yet";
+  std::filesystem::create_directory(file);
+  const absl::Status written = WriteMeeting(folder_, at_);
+  EXPECT_EQ(written.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(MeetingReader(folder_, "").Trouble(), written);
+  for (const char* says : {"run.json' is a directory", "remove it"})
+    EXPECT_NE(written.message().find(says), std::string::npos) << written;
+  std::filesystem::remove(file);
+  Write(at_);
+  EXPECT_TRUE(MeetingReader(folder_, "").Trouble().ok());
+  if (getuid() == 0) return;  // who may read everything
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  const absl::Status hidden = MeetingReader(folder_, "").Trouble();
+  EXPECT_EQ(hidden.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_NE(hidden.message().find("give the command as the one who may"), std::string::npos);
+}
+
+TEST_F(MeetingTest, TellsHowAnEarlierStartOfTheRunEnded) {
+  EXPECT_EQ(MeetingReader(folder_, "slurm-17-0").EndedBefore(), std::nullopt);
+  Write(over_);
+  const MeetingReader reader(folder_, "slurm-17-0");
+  EXPECT_EQ(reader.EndedBefore(), 66);
+  EXPECT_EQ(MeetingReader(folder_, "slurm-18-0").EndedBefore(), std::nullopt);
+  Write(at_);
+  EXPECT_EQ(reader.EndedBefore(), std::nullopt);
 }
 
 TEST_F(MeetingTest, BrokenFilesSayNothing) {

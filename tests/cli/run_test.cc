@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "cli/job_file.h"
 #include "cli/meeting.h"
+#include "cli/spec_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/cli/hand_cluster.h"
@@ -22,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Environment Slurm(const char* rank) {
   return {{"SLURM_JOB_ID", "17"},        {"SLURM_STEP_ID", "2"}, {"SLURM_PROCID", rank},
@@ -153,6 +156,93 @@ TEST_F(RunTest, OneThatWaitsEndsWhenItIsToldToOrTimeIsUp) {
   EXPECT_EQ(Start(Slurm("1")), 75);
   EXPECT_THAT(out_.str(), HasSubstr("the first host has not begun in " + folder_ + "/run within"));
   EXPECT_FALSE(options_);
+}
+
+// Of a run that ends while another one of this host holds the folder, and of one that had ended.
+TEST_F(RunTest, WhoComesTooLateIsToldHowTheRunEnded) {
+  const Meeting at{.coordinator = "10.0.0.1:7070", .run_id = "slurm-17-2"};
+  Meeting over = at;
+  over.exit_code = 0;
+  std::filesystem::create_directories(folder_ + "/run");
+  ASSERT_TRUE(WriteMeeting(folder_ + "/run", at).ok());
+  folder_in_use_ = 1000;
+  on_wait_ = [&] {
+    EXPECT_TRUE(WriteMeeting(folder_ + "/run", over).ok());
+    return false;
+  };
+  EXPECT_EQ(Start(Slurm("1")), 0);
+  const std::string began = "host node01-1 of this run is started already and has not ended";
+  for (const std::string& says :
+       {began, std::string("was over before this host, node01-1, had joined it"),
+        std::string("exit code 0: the job is done"),
+        std::string("to begin another, give all hosts another --dir or another --run-id")})
+    EXPECT_THAT(out_.str(), HasSubstr(says));
+  out_.str("");
+  on_wait_ = [] { return true; };
+  EXPECT_EQ(Start(Slurm("1")), 75);
+  EXPECT_THAT(out_.str(), HasSubstr("is over (exit code 0: the job is done): waiting for"));
+  EXPECT_THAT(out_.str(), HasSubstr("to begin another"));
+  out_.str("");
+  int waits = 0;
+  on_wait_ = [&] {
+    EXPECT_TRUE(WriteMeeting(folder_ + "/run", ++waits == 1 ? at : over).ok());
+    return false;
+  };
+  arguments_.json = true;
+  folder_in_use_ = 0;
+  over.exit_code = 75;
+  EXPECT_EQ(Start(Slurm("1")), 64) << "the first host has begun anew";
+  EXPECT_THAT(out_.str(), HasSubstr(R"({"event":"note","text":"the run in )"));
+  folder_in_use_ = 1000;
+  on_wait_ = [] { return false; };
+  EXPECT_EQ(Start(Slurm("1")), 64);
+  EXPECT_THAT(out_.str(), HasSubstr("muster: " + began));
+  EXPECT_THAT(out_.str(), HasSubstr("Start each host of a run once"));
+}
+
+TEST_F(RunTest, AHostWhoseOwnSpecificationDiffersIsTold) {
+  std::filesystem::create_directories(folder_ + "/run");
+  const auto first = ReadSpec(arguments_.spec, {});
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(JobIdOf(folder_ + "/run", *first).ok());
+  ASSERT_TRUE(
+      WriteMeeting(folder_ + "/run", {.coordinator = "10.0.0.1:7070", .run_id = "slurm-17-2"})
+          .ok());
+  Start(Slurm("1"));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("warning"))) << "it has the same";
+  arguments_.settings = {"seed=8"};
+  arguments_.workers = 3;
+  Start(Slurm("1"));
+  EXPECT_THAT(out_.str(), HasSubstr("warning: the job is as the first host has it, and " +
+                                    arguments_.spec + " with its options differs on this host"));
+  EXPECT_THAT(out_.str(), HasSubstr("seed: "));
+  EXPECT_THAT(out_.str(), HasSubstr(" against 8"));
+  EXPECT_THAT(out_.str(), HasSubstr("workers"));
+  arguments_.json = true;
+  out_.str("");
+  Start(Slurm("1"));
+  EXPECT_THAT(out_.str(), HasSubstr(R"({"event":"note","text":"warning: the job is)"));
+}
+
+// What another start may have is in the file, too, which others compare theirs with.
+TEST_F(RunTest, TheFileOfTheJobIsAsTheFirstHostHasIt) {
+  std::filesystem::create_directories(folder_ + "/run");
+  JobSpec spec = *ReadSpec(arguments_.spec, {});
+  ASSERT_TRUE(JobIdOf(folder_ + "/run", spec).ok());
+  spec.runtime.workers_max = 3;
+  EXPECT_EQ(DifferencesFrom(folder_ + "/run", spec).size(), 1U);
+  ASSERT_TRUE(JobIdOf(folder_ + "/run", spec).ok());
+  EXPECT_TRUE(DifferencesFrom(folder_ + "/run", spec).empty());
+  spec.queue.priority = 1;
+  EXPECT_EQ(DifferencesFrom(folder_ + "/run", spec).size(), 1U);
+}
+
+// The first host cannot replace it either: nobody waits for what cannot come.
+TEST_F(RunTest, SomethingInThePlaceOfTheMeetingEndsIt) {
+  std::filesystem::create_directories(folder_ + "/run/run.json");
+  EXPECT_EQ(Start(Slurm("1")), 65);
+  EXPECT_THAT(out_.str(), HasSubstr("run/run.json' is a directory in the place of a file that "
+                                    "Muster keeps: remove it"));
 }
 
 TEST_F(RunTest, WhatCannotBeIsSaidBeforeAnythingIsStarted) {
