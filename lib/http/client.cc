@@ -1,6 +1,7 @@
 #include "lib/http/client.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/error.hpp>
@@ -38,6 +39,10 @@ using WireRequest = beast::http::request<beast::http::string_body>;
 using Parser = beast::http::response_parser<beast::http::string_body>;
 
 constexpr char kNobodyListens[] = "muster.dev/nobody-listens";
+// What a client of TLS offers to speak, each after its length.
+constexpr std::array<unsigned char, 2> kHttp2 = {'h', '2'};
+constexpr std::array<unsigned char, 12> kOffered = {8,   'h', 't', 't', 'p', '/',
+                                                    '1', '.', '1', 2,   'h', '2'};
 constexpr uint64_t kMaxBodyBytes = uint64_t{16} << 20;
 
 struct Url {
@@ -163,12 +168,25 @@ class RoundTrip {
     MUSTER_ASSIGN_OR_RETURN(TlsContext made, TlsContextToCoordinator(&check_));
     net::ssl::context context(made.release());
     tls_.emplace(stream_, context);
+    // A port of gRPC picks h2 from what is offered, and else only closes the connection later.
+    SSL_set_alpn_protos(tls_->native_handle(), kOffered.data(), kOffered.size());
     const absl::Status shaken =
         Run([&](auto done) { tls_->async_handshake(net::ssl::stream_base::client, done); });
+    if (shaken.ok() && SpeaksHttp2())
+      return absl::FailedPreconditionError(absl::StrCat(
+          Place(url_), " speaks gRPC, as a coordinator does to members, agents and programs, and ",
+          "not REST: ask at the address of its REST, which muster up says with `ready at` and ",
+          "keeps in cluster.json of its folder as `http` (--http of muster-coordinator)"));
     if (shaken.ok() || !check_.found || check_.found->ok()) return shaken;
     return absl::Status(check_.found->code(),
                         absl::StrCat(Place(url_), " is not spoken to: ", check_.found->message(),
                                      "; --authority names whom to trust"));
+  }
+  bool SpeaksHttp2() {
+    const unsigned char* chosen = nullptr;
+    unsigned int size = 0;
+    SSL_get0_alpn_selected(tls_->native_handle(), &chosen, &size);
+    return std::equal(kHttp2.begin(), kHttp2.end(), chosen, chosen + size);
   }
   template <class Begin>
   absl::Status Over(Begin begin) {

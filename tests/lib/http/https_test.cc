@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/asio/io_context.hpp>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -14,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/mailbox.h"
+#include "lib/http/beast.h"
 #include "lib/http/client.h"
 #include "lib/http/server.h"
 #include "lib/identity/tls_greeting.h"
@@ -157,6 +159,37 @@ TEST_F(HttpsTest, APortOfPlainTextIsToldFromOneOfTls) {
   const auto got = Get("https://" + (*plain)->Address(), {.trust = cluster_.trust()});
   EXPECT_EQ(got.status().code(), absl::StatusCode::kFailedPrecondition) << got.status();
   EXPECT_THAT(std::string(got.status().message()), HasSubstr("TLS failed"));
+}
+
+// A coordinator's port for gRPC shows the same certificate, and would only close the connection.
+TEST_F(HttpsTest, APortOfGrpcIsToldFromOneOfRest) {
+  const TlsContext context = *TlsContextOfServer(*cluster_.own->Get());
+  SSL_CTX_set_alpn_select_cb(
+      context.get(),
+      [](SSL*, const unsigned char** out, unsigned char* size, const unsigned char* in,
+         unsigned int in_size, void*) {
+        constexpr unsigned char kH2[] = {2, 'h', '2'};
+        unsigned char* chosen = nullptr;
+        const int how = SSL_select_next_proto(&chosen, size, kH2, sizeof kH2, in, in_size);
+        *out = chosen;
+        return how == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK;
+      },
+      nullptr);
+  net::io_context io;
+  tcp::acceptor acceptor(io, {net::ip::make_address("127.0.0.1"), 0});
+  std::thread grpc([&] {
+    tcp::socket peer = acceptor.accept();
+    const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), SSL_free);
+    SSL_set_fd(ssl.get(), peer.native_handle());
+    SSL_accept(ssl.get());
+  });
+  const auto got =
+      Get(absl::StrCat("https://127.0.0.1:", acceptor.local_endpoint().port(), "/v1/jobs"),
+          {.trust = cluster_.trust()});
+  grpc.join();
+  EXPECT_EQ(got.status().code(), absl::StatusCode::kFailedPrecondition) << got.status();
+  for (const char* says : {"speaks gRPC", "not REST", "`ready at`", "cluster.json"})
+    EXPECT_THAT(std::string(got.status().message()), HasSubstr(says));
 }
 
 TEST_F(HttpsTest, OldVersionsAreNotSpoken) {
