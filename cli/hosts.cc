@@ -33,6 +33,19 @@ std::string StateOf(const HostAnswer& host) {
   return host.up ? "draining" : absl::StrCat("draining, ", away);
 }
 
+// What a person would look for among the hosts.
+std::string RevokedText(const std::vector<std::string>& revoked) {
+  constexpr size_t kMostNamed = 10;
+  if (revoked.empty()) return "";
+  const size_t named = std::min(revoked.size(), kMostNamed);
+  const size_t more = revoked.size() - named;
+  return absl::StrCat(
+      absl::StrJoin(revoked.begin(), revoked.begin() + static_cast<std::ptrdiff_t>(named), ", "),
+      more > 0 ? absl::StrCat(" and ", more, " more") : "", revoked.size() == 1 ? " was" : " were",
+      " revoked and may not join; muster token host HOST lets one back (--certified: one that "
+      "needs no token, as that of muster up)\n");
+}
+
 std::string JobsOf(const HostAnswer& host) {
   std::set<std::string> jobs;
   for (const HostMemberAnswer& member : host.members) jobs.insert(member.job);
@@ -52,8 +65,13 @@ absl::StatusOr<std::vector<HostAnswer>> AllHosts(const RestClient& rest) {
   return hosts;
 }
 
-std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head) {
-  if (hosts.empty()) return with_head ? "There are no hosts; muster agent joins one.\n" : "";
+std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head,
+                      const std::vector<std::string>& revoked) {
+  const std::string gone = RevokedText(revoked);
+  if (hosts.empty() && with_head)
+    return absl::StrCat("There are no hosts", gone.empty() ? "; muster agent joins one" : " now",
+                        ".\n", gone);
+  if (hosts.empty()) return gone;
   size_t name_width = 4;
   size_t node_width = 4;
   for (const HostAnswer& host : hosts) {
@@ -84,21 +102,27 @@ std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head) {
     if (!host.left_out.empty())
       absl::StrAppend(&text, host.name, " is left out for all jobs: ", host.left_out,
                       "; muster drain ", host.name, " --undo lets it back\n");
-  return text;
+  return text + gone;
 }
 
 // Page by page, so that any number of hosts needs the memory of one page.
 absl::StatusOr<int> Hosts(const RemoteArguments& arguments, const RestClient& rest,
                           std::ostream& out) {
   std::string page_token;
+  std::vector<std::string> revoked;
   bool is_first = true;
   do {
     MUSTER_ASSIGN_OR_RETURN(const HostList page, rest.Hosts(page_token));
-    if (!arguments.json) out << PrintableLines(HostTable(page.hosts, is_first)) << std::flush;
+    if (is_first) revoked = page.revoked;
+    page_token = page.next_page_token;
+    const bool is_last = page_token.empty();
+    if (!arguments.json)
+      out << PrintableLines(
+                 HostTable(page.hosts, is_first, is_last ? revoked : std::vector<std::string>()))
+          << std::flush;
     if (arguments.json)
       for (const HostAnswer& host : page.hosts) out << host.json << std::endl;
     is_first = false;
-    page_token = page.next_page_token;
   } while (out && !page_token.empty());
   return kExitDone;
 }

@@ -26,7 +26,9 @@ absl::StatusOr<int> Top(const RemoteArguments& arguments, const RestClient& rest
 absl::StatusOr<std::vector<HostAnswer>> AllHosts(const RestClient& rest);
 
 // What hosts prints.
-std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head = true);
+// `revoked`: names of hosts that are none any more.
+std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head = true,
+                      const std::vector<std::string>& revoked = {});
 // What top prints of jobs.
 std::string TopJobs(const std::vector<JobAnswer>& jobs);
 

@@ -253,8 +253,9 @@ struct HostAnswer {
 
 // One page: as many as the coordinator gives at once.
 struct HostList {
-  std::vector<HostAnswer> hosts;  // by name
-  std::string next_page_token;    // for those that follow; empty: there are none
+  std::vector<HostAnswer> hosts;       // by name
+  std::string next_page_token;         // for those that follow; empty: there are none
+  std::vector<std::string> revoked{};  // on the first page: that were taken out of the cluster
 };
 
 absl::StatusOr<HostList> ParseHostList(const std::string& json);

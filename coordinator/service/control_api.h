@@ -380,7 +380,11 @@ struct HostQuery {
 struct HostPage {
   std::vector<HostInfo> hosts;
   std::string next_page_token;  // empty: this is the last page
+  // On the first page: names of those that were taken out of the cluster and are not let in; the
+  // first kMostRevokedTold.
+  std::vector<std::string> revoked{};
 };
+inline constexpr size_t kMostRevokedTold = 100;
 
 // As JobApi.
 class HostApi {

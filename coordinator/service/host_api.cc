@@ -86,6 +86,13 @@ absl::Status NoSuchHost(const KnownHosts& hosts, const std::string& name) {
   return absl::NotFoundError(absl::StrCat("there is no host ", Cut(Printable(name)), "; ", there));
 }
 
+std::vector<std::string> RevokedIn(const KnownCluster& known) {
+  std::vector<std::string> names;
+  for (const auto& [host, record] : *known.host_records)
+    if (record.revoked && names.size() < kMostRevokedTold) names.push_back(host);
+  return names;
+}
+
 class Api final : public HostApi {
  public:
   Api(Driver& driver, const Clock& clock) : driver_(driver), clock_(clock) {}
@@ -148,6 +155,7 @@ absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& 
     page.hosts.push_back(std::move(host));
   }
   if (!is_last) page.next_page_token = page.hosts.back().name;
+  if (query.page_token.empty()) page.revoked = RevokedIn(known);
   return page;
 }
 

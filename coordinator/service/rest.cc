@@ -250,7 +250,9 @@ Json ToJson(const NamespaceList& all) {
 Json ToJson(const HostPage& page) {
   Json list = Json::array();
   for (const HostInfo& host : page.hosts) list.push_back(ToJson(host));
-  return {{"hosts", std::move(list)}, {"next_page_token", page.next_page_token}};
+  return {{"hosts", std::move(list)},
+          {"next_page_token", page.next_page_token},
+          {"revoked", page.revoked}};
 }
 
 Json ToJson(const TokenInfo& token) {

@@ -27,6 +27,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 std::string HostJson(const std::string& name, int members, bool draining = false) {
   std::vector<std::string> there;
@@ -225,6 +226,11 @@ TEST(HostTable, SaysWhatAHostDoes) {
       AllOf(HasSubstr("namespace  jobs"), HasSubstr("vision     -"), HasSubstr("-          -")));
   EXPECT_THAT(HostTable({}), HasSubstr("There are no hosts"));
   EXPECT_THAT(HostTable({}, false), IsEmpty());
+  EXPECT_THAT(HostTable({}, true, {"b"}),
+              AllOf(StartsWith("There are no hosts now.\nb was revoked"),
+                    HasSubstr("muster token host HOST lets one back")));
+  EXPECT_THAT(HostTable({{.name = "a", .up = true}}, true, {"b", "c"}),
+              HasSubstr("\nb, c were revoked and may not join"));
 }
 
 }  // namespace

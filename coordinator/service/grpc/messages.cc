@@ -157,6 +157,7 @@ void Fill(const HostInfo& from, v1::Host& to) {
 void Fill(const HostPage& from, v1::ListHostsResponse& to) {
   for (const HostInfo& host : from.hosts) Fill(host, *to.add_hosts());
   to.set_next_page_token(from.next_page_token);
+  for (const std::string& host : from.revoked) to.add_revoked(host);
 }
 void Fill(const LogTail& from, v1::LogsResponse& to) { to.set_text(from.text); }
 void Fill(const LogPage& from, v1::FollowLogsResponse& to) {

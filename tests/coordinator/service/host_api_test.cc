@@ -128,6 +128,14 @@ TEST(Hosts, ComeInPages) {
             "limit");
 }
 
+TEST(Hosts, ThatWereRevokedAreNamedOnTheFirstPage) {
+  KnownCluster known = Cluster({{.name = "a"}});
+  known.host_records = std::make_shared<const HostRecords>(
+      HostRecords{{"a", {}}, {"b", {.revoked = true}}, {"c", {.revoked = true}}});
+  EXPECT_THAT(HostPageOf(known, {}, kNow)->revoked, ElementsAre("b", "c"));
+  EXPECT_THAT(HostPageOf(known, {.page_token = "a"}, kNow)->revoked, ElementsAre());
+}
+
 TEST(Hosts, APageEndsWhereItsHostsAreLarge) {
   JobStatus large = Job(JobPhase::kRunning);
   large.job.id = std::string(kMostPageBytes, 'j');
