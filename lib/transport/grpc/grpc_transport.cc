@@ -98,9 +98,12 @@ class GrpcTransportImpl final : public GrpcTransport {
 void LogForGrpc(gpr_log_func_args* said) {
   // Strangers cause some of them. Never destroyed: threads may log while the process exits.
   static LimitedLog& complaints = *new LimitedLog;
-  // A certificate need not name an address: whom it names is what counts here.
-  const bool of_addresses = absl::StartsWith(said->message, "No match found for server name");
-  if (said->severity == GPR_LOG_SEVERITY_ERROR && !of_addresses)
+  // A certificate need not name an address: whom it names is what counts here. And whoever gives up
+  // a try to connect, as of a peer that stands still, says so in words of ours.
+  const bool is_no_complaint =
+      absl::StartsWith(said->message, "No match found for server name") ||
+      absl::StrContains(said->message, "SecurityConnector::cancel_check_peer error");
+  if (said->severity == GPR_LOG_SEVERITY_ERROR && !is_no_complaint)
     complaints.Warn("grpc: %s", said->message);
   else
     LogDebug("grpc: %s", said->message);

@@ -41,6 +41,18 @@ TEST(GrpcLogTest, WhatGrpcComplainsOfIsALineOfOurLog) {
   std::remove(path.c_str());
 }
 
+// To a peer that stands still it says so at each try, and muster up shows its log on a terminal.
+TEST(GrpcLogTest, AGivenUpTryIsNoComplaint) {
+  const std::string path = ::testing::TempDir() + "/grpc-tries-" + std::to_string(getpid());
+  ASSERT_TRUE(StartLog({.program = "muster", .file = path}).ok());
+  const auto transport = MakeGrpcTransport({});
+  gpr_log(GPR_ERROR, "TlsChannelSecurityConnector::cancel_check_peer error: %s",
+          "UNKNOWN:Subchannel disconnected {file_line:77}");
+  gpr_log(GPR_ERROR, "TlsServerSecurityConnector::cancel_check_peer error: %s", "UNKNOWN:gone");
+  EXPECT_EQ(Text(path), "");
+  std::remove(path.c_str());
+}
+
 // gRPC itself would leave the place to it for half a minute, and close it without a word in our
 // log.
 TEST(GrpcLogTest, AConnectionThatStaysWhenItsSessionHasEndedIsClosed) {
