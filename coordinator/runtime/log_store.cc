@@ -283,6 +283,15 @@ void LogStore::Write(const LogLines& lines) {
   job_writes_[lines.job] = writes_;
 }
 
+// What was on its way to the coordinator before this one was lost with it. The agent says how much
+// it has told before; where that is just what is kept, nothing was. Else some of it may have been
+// left out, or told by another agent, and nobody knows how much is missing.
+bool LogStore::MayLackSome(const File& kept, const LogLines& lines) {
+  const bool is_first_of_ours = !kept.placement;
+  return is_first_of_ours && kept.head && lines.before.bytes > 0 &&
+         kept.head->begins + static_cast<int64_t>(kept.bytes) != lines.before.bytes;
+}
+
 // It goes on where the older part ends.
 LogHead LogStore::HeadOfNext(const std::string& path) const {
   const auto older = files_.find(path + kOlder);
@@ -297,6 +306,8 @@ absl::Status LogStore::Append(const std::string& path, const LogLines& lines) {
   const bool in_line = before != files_.end() && before->second.in_line;
   if (lines.left_out.bytes > 0) {
     text = absl::StrCat(in_line ? "\n" : "", GapText(lines.left_out), "\n");
+  } else if (before != files_.end() && MayLackSome(before->second, lines)) {
+    text = absl::StrCat(in_line ? "\n" : "", kMayLackSome, "\n");
   } else if (in_line && !lines.text.empty() &&
              before->second.placement.value_or(lines.placement) != lines.placement) {
     text = "\n";  // another process has not ended its line

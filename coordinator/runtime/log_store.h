@@ -46,7 +46,8 @@ class LogStore {
   LogStore(const LogStore&) = delete;
   LogStore& operator=(const LogStore&) = delete;
 
-  // Job and name are such as may be names of files. Where something is left out, a line says so.
+  // Job and name are such as may be names of files. Where something is left out, or may be, a line
+  // says so.
   void Add(LogLines lines);
   // The job was deleted.
   void Forget(const std::string& job);
@@ -71,6 +72,7 @@ class LogStore {
   void Find(const std::set<std::string>& jobs);
   void Write(const LogLines& lines);
   absl::Status Append(const std::string& path, const LogLines& lines);
+  static bool MayLackSome(const File& kept, const LogLines& lines);
   LogHead HeadOfNext(const std::string& path) const;
   void Rotate(const std::string& path);
   void Remove(Files::iterator file);
@@ -96,6 +98,9 @@ class LogStore {
 // What stands in the place of what is missing, without an end of line: "... 2 lines (17 bytes) are
 // left out here". Without lines only the bytes: it is part of a line, or nobody has counted.
 std::string GapText(const LogAmount& missing);
+// Likewise, where lines may have been on their way to a coordinator when that ended.
+inline constexpr char kMayLackSome[] =
+    "... lines may be missing here, which were on their way when the coordinator ended";
 
 // For readers, while a store writes there or not. Names of the members of a job that have a log.
 std::vector<std::string> MembersWithLogs(const std::string& folder, const std::string& job);

@@ -67,6 +67,32 @@ TEST_F(LogStoreTest, ALineSaysWhatIsLeftOut) {
             "... 56 lines (1234 bytes) are left out here\nfour\n");
 }
 
+// Nobody knows what a coordinator that was killed had got, so it is said unless nothing can lack.
+TEST_F(LogStoreTest, AfterARestartALineSaysThatSomeMayBeMissing) {
+  const auto add = [&](const std::string& name, const std::string& text, int64_t before) {
+    store_->Add({.job = "a",
+                 .placement = PlacementNumber(7),
+                 .name = name,
+                 .text = text,
+                 .before = {before, 1}});
+    ASSERT_TRUE(store_->Await());
+  };
+  Open();
+  for (const char* name : {"worker-0", "worker-1", "worker-2", "worker-3"}) add(name, "one\n", 0);
+  add("worker-3", "two", 4);
+  Open();
+  add("worker-0", "two\n", 4);
+  EXPECT_EQ(Kept("a", "worker-0"), "one\ntwo\n") << "all of it is there";
+  add("worker-1", "three\n", 8);
+  add("worker-1", "four\n", 99);
+  EXPECT_EQ(Kept("a", "worker-1"), std::string("one\n") + kMayLackSome + "\nthree\nfour\n")
+      << "it is said once";
+  add("worker-2", "anew\n", 0);
+  EXPECT_EQ(Kept("a", "worker-2"), "one\nanew\n") << "another agent, which has told nothing yet";
+  add("worker-3", "three\n", 20);
+  EXPECT_EQ(Kept("a", "worker-3"), std::string("one\ntwo\n") + kMayLackSome + "\nthree\n");
+}
+
 TEST_F(LogStoreTest, WhatDoesNotFitBehindTheDiskIsLeftOutAndCounted) {
   Open({.waiting = 2000});
   Add("a", "worker-0", std::string(1990, 'x'));
