@@ -45,6 +45,7 @@ class AgentRun {
                       .host = arguments_.host,
                       .node = arguments_.node,
                       .address = arguments_.address,
+                      .metrics_address = arguments_.metrics_address,
                       .slots = arguments_.slots,
                       .devices = arguments_.devices,
                       .bind_cores = arguments_.bind_cores,

@@ -532,6 +532,15 @@ void AddNode(CLI::App& command, std::string& node) {
       ->type_name("NAME");
 }
 
+void AddMetricsAddress(CLI::App& command, std::string& address) {
+  command
+      .add_option("--metrics-address", address,
+                  "where processes of this host serve metrics, in plain text and for everybody who "
+                  "reaches it: an address of this machine, or an interface or a network, whose "
+                  "address is taken (default: 127.0.0.1)")
+      ->type_name("IP|NAME|CIDR");
+}
+
 void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
   CLI::App* command =
       app.add_subcommand("up", "start a cluster on this machine that waits for jobs");
@@ -555,6 +564,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
   AddNode(*command, up.node);
   AddSlots(*command, up.slots);
   AddDevices(*command, up.devices);
+  AddMetricsAddress(*command, up.metrics_address);
   AddPatience(*command, up.lease, up.thread_patience);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
@@ -607,6 +617,7 @@ void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
       ->needs(join);
   AddSlots(*command, agent.slots);
   AddDevices(*command, agent.devices);
+  AddMetricsAddress(*command, agent.metrics_address);
   AddPatience(*command, agent.lease, agent.thread_patience);
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kAgentFooter);
@@ -650,6 +661,7 @@ void AddRun(CLI::App& app, RunArguments& run, LogFlags& log) {
                    "the network that hosts speak over: an interface's name or an address range")
       ->type_name("NAME|CIDR");
   AddNode(*command, run.node);
+  AddMetricsAddress(*command, run.metrics_address);
   command
       ->add_option("--host-suffix", run.host_suffix,
                    "what comes after the launcher's name of the first host, to name its address "

@@ -42,6 +42,7 @@ struct AgentArguments {
   std::string join;             // HOST:PORT of the coordinator's join port; empty: it has joined
   std::string join_token_file;  // empty: it is in `identity`
   std::string identity;         // folder of its certificate; empty: one of its own, while it runs
+  std::string metrics_address;  // of members, as of ClusterOptions; empty: loopback
 };
 
 // What lies in folders, without a coordinator.
@@ -79,6 +80,7 @@ struct RunArguments {
   int64_t thread_patience = 0;        // the same
   bool details = false;
   bool json = false;
+  std::string metrics_address;  // of members, as of ClusterOptions; empty: loopback
 };
 
 struct UpArguments {
@@ -94,6 +96,7 @@ struct UpArguments {
   int slots = 1;                 // members that may run at once; default: cores
   std::string devices = "auto";  // none, how many, or ids with commas
   std::string faults;            // a file; empty: none
+  std::string metrics_address;   // of members, as of ClusterOptions; empty: loopback
 };
 
 struct RemoteArguments {

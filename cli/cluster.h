@@ -25,8 +25,11 @@ struct ClusterOptions {
   std::string host;     // name of this one; empty: that of the machine
   std::string node;     // of the machine, whose hosts all have the same; empty: a name of its own
   std::string address;  // where its members listen; empty: where the coordinator sees this host
-  std::string http;     // address of the REST port; empty: any on loopback
-  std::string faults;   // a fault plan as YAML; empty: none
+  // Where members of this host serve metrics: an address of it, an interface or a network; empty:
+  // on loopback.
+  std::string metrics_address{};
+  std::string http;           // address of the REST port; empty: any on loopback
+  std::string faults;         // a fault plan as YAML; empty: none
   std::string faults_source;  // what errors call it
   int workers = 0;            // of the job, which faults may name
   int servers = 0;

@@ -171,6 +171,12 @@ class AgentCluster final : public cli::Cluster {
                             .coordinator = options.coordinator,
                             .arguments = std::move(arguments),
                             .slots = options.slots};
+    if (!options.metrics_address.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(
+          const std::string ip,
+          NamedAddress(OwnAddresses(), "--metrics-address", options.metrics_address));
+      host.metrics_address = BeforePort(ip);
+    }
     const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
     MUSTER_ASSIGN_OR_RETURN(
         host.devices,

@@ -100,6 +100,7 @@ absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPla
                                      const RunSurroundings& surroundings) {
   JobRequest request{.spec = plan.spec,
                      .folder = plan.folder,
+                     .metrics_address = arguments.metrics_address,
                      .lease = arguments.lease,
                      .thread_patience = arguments.thread_patience,
                      .shows_details = arguments.details,
@@ -268,7 +269,8 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
                        .slots = plan.slots,
                        .bind_cores = arguments.bind_cores,
                        .join = meeting.join,
-                       .join_token_file = JoinSecretFileOf(plan.folder)};
+                       .join_token_file = JoinSecretFileOf(plan.folder),
+                       .metrics_address = arguments.metrics_address};
   if (!arguments.interface.empty()) {
     MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
   }

@@ -99,6 +99,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .coordinator = arguments.coordinator,
                          .host = arguments.host,
                          .node = arguments.node,
+                         .metrics_address = arguments.metrics_address,
                          .http = arguments.listen,
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,

@@ -68,6 +68,7 @@ class TrainRun {
  private:
   ClusterOptions Options() const {
     ClusterOptions options{.folder = request_.folder,
+                           .metrics_address = request_.metrics_address,
                            .faults = request_.faults,
                            .faults_source = request_.faults_source,
                            .workers = request_.spec.runtime.workers_max,

@@ -42,6 +42,7 @@ struct JobRequest {
   // The job is cancelled once its fingerprint of this step or a later one is known; negative:
   // never.
   int64_t cancel_after = -1;
+  std::string metrics_address{};    // as in ClusterOptions
   double lease = 0;                 // seconds, as in ClusterOptions
   int64_t thread_patience = 0;      // the same
   bool shows_details = false;       // learning rate and gradient norm in the progress

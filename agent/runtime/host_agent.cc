@@ -340,18 +340,34 @@ std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) const {
 std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) const {
   const ProcessKey& key = spawn.key;
   const char* program = spawn.role == Role::kServer ? "/muster-server" : "/muster-worker";
-  std::vector<std::string> command = {
-      options_.programs + program, "--coordinator", link_.FromWhatAnswered(), "--job", key.job,
-      "--start", absl::StrCat(spawn.start.value()), "--placement",
-      absl::StrCat(spawn.placement.value()), "--name", key.name, "--node", options_.node,
-      "--listen", options_.address + ":0", "--metrics",
-      // Nobody proves there who he is.
-      (options_.identity ? "127.0.0.1" : options_.address) + ":0"};
+  std::vector<std::string> command = {options_.programs + program,
+                                      "--coordinator",
+                                      link_.FromWhatAnswered(),
+                                      "--job",
+                                      key.job,
+                                      "--start",
+                                      absl::StrCat(spawn.start.value()),
+                                      "--placement",
+                                      absl::StrCat(spawn.placement.value()),
+                                      "--name",
+                                      key.name,
+                                      "--node",
+                                      options_.node,
+                                      "--listen",
+                                      options_.address + ":0",
+                                      "--metrics",
+                                      MetricsAddress() + ":0"};
   if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
   if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
   if (spawn.role == Role::kWorker)
     command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
   return command;
+}
+
+std::string HostAgent::MetricsAddress() const {
+  if (!options_.metrics_address.empty()) return options_.metrics_address;
+  // Nobody proves there who he is.
+  return options_.identity ? "127.0.0.1" : options_.address;
 }
 
 // What CUDA finds, in the order in which it counts.

@@ -30,6 +30,9 @@ struct HostOptions {
   // Where members listen, without a port: an address at which those of other hosts reach them.
   // Empty: the one by which this host reaches the coordinator that answers first.
   std::string address = "127.0.0.1";
+  // Where members serve metrics, likewise; empty: there, or on loopback where they have
+  // certificates, as metrics are plain text that nobody is asked for.
+  std::string metrics_address{};
   // Whether members may listen at an address that was found so; may be null.
   std::function<absl::Status(const std::string& address)> check_address;
   std::vector<std::string> arguments;  // further ones of every process
@@ -116,6 +119,7 @@ class HostAgent {
   static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
   std::vector<std::string> CommandFor(const Spawn& spawn) const;
   std::vector<std::string> MemberCommand(const Spawn& spawn) const;
+  std::string MetricsAddress() const;  // without a port
   std::map<std::string, std::string> EnvironmentOf(const Spawn& spawn) const;
   void OnStart(NoteStart note);
   void OnReport(const ProcessKey& key, const Report& report);

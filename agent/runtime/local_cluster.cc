@@ -119,6 +119,8 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   // Its first host is on its own machine.
   if (!options_.host.node.empty()) command.insert(command.end(), {"--node", options_.host.node});
   if (identity_ != nullptr) command.emplace_back("--authority");
+  if (!options_.host.metrics_address.empty())
+    command.insert(command.end(), {"--metrics", options_.host.metrics_address + ":0"});
   // Beyond this machine nobody is let in without a token.
   if (identity_ != nullptr && !IsLoopbackAddress(addresses_.http)) command.emplace_back("--tokens");
   if (!join_secret_file_.empty())

@@ -68,6 +68,12 @@ bool IsOn(const OwnAddress& own, const std::string& interface) {
   return interface == own.interface || IsIn(own.ip, interface);
 }
 
+std::string ListOf(const std::vector<OwnAddress>& own) {
+  return absl::StrJoin(own, ", ", [](std::string* out, const OwnAddress& a) {
+    absl::StrAppend(out, a.interface, " (", a.ip, ")");
+  });
+}
+
 }  // namespace
 
 std::vector<OwnAddress> OwnAddresses() {
@@ -105,9 +111,7 @@ absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
     return absl::InvalidArgumentError(absl::StrCat(
         "--interface: '", Cut(Printable(interface)),
         "' is neither an interface of this host nor a network that one is in: there are ",
-        absl::StrJoin(own, ", ", [](std::string* out, const OwnAddress& a) {
-          absl::StrAppend(out, a.interface, " (", a.ip, ")");
-        })));
+        ListOf(own)));
   }
   // Debian gives a machine of which it knows no address 127.0.1.1: that leads nobody here.
   for (const std::string& ip : named)
@@ -115,6 +119,19 @@ absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
   for (const OwnAddress& a : own)
     if (!IsLoopback(a.ip)) return a.ip;
   return kLoopback;
+}
+
+absl::StatusOr<std::string> NamedAddress(const std::vector<OwnAddress>& own,
+                                         const std::string& option, const std::string& wanted) {
+  // All of 127.0.0.0/8 is this machine's, and only one address of it is in the list.
+  if (!BytesOf(wanted).empty() && IsLoopback(wanted)) return wanted;
+  for (const OwnAddress& a : own)
+    if (a.ip == wanted || IsOn(a, wanted)) return a.ip;
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": '", Cut(Printable(wanted)),
+                   "' is neither an address nor an interface of this host, nor a network that one "
+                   "is in: there are ",
+                   ListOf(own)));
 }
 
 std::string BeforePort(const std::string& ip) { return IsV6(ip) ? absl::StrCat("[", ip, "]") : ip; }

@@ -28,6 +28,11 @@ absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
                                           const std::string& interface,
                                           const std::vector<std::string>& named);
 
+// What `option` names: an address of this machine, or an interface or a network (CIDR), whose
+// address is taken. kInvalidArgument: this host has none such; the message lists what there is.
+absl::StatusOr<std::string> NamedAddress(const std::vector<OwnAddress>& own,
+                                         const std::string& option, const std::string& wanted);
+
 // "10.0.0.7" or "[fd00::7]", as it is written before a port.
 std::string BeforePort(const std::string& ip);
 

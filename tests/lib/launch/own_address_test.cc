@@ -41,6 +41,26 @@ TEST(OwnAddress, AnInterfaceThatIsNotThereIsRefusedWithThoseThatAre) {
   }
 }
 
+TEST(OwnAddress, AnOptionNamesAnAddressAnInterfaceOrANetwork) {
+  const std::vector<OwnAddress> own = {
+      {"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}, {"ib0", "10.1.0.7"}, {"ib0", "fd00::7"}};
+  for (const auto& [wanted, chosen] :
+       std::vector<std::pair<const char*, const char*>>{{"10.0.0.7", "10.0.0.7"},
+                                                        {"ib0", "10.1.0.7"},
+                                                        {"fd00::7", "fd00::7"},
+                                                        {"10.0.0.0/16", "10.0.0.7"},
+                                                        {"127.0.0.2", "127.0.0.2"},
+                                                        {"lo", "127.0.0.1"}}) {
+    EXPECT_EQ(NamedAddress(own, "--metrics-address", wanted).value_or("none"), chosen);
+  }
+  for (const char* wrong : {"10.0.0.8", "0.0.0.0", "eth1", "10.9.0.0/16", "10.0.0.7:80", "[::1]"}) {
+    const absl::Status said = NamedAddress(own, "--metrics-address", wrong).status();
+    EXPECT_EQ(said.code(), absl::StatusCode::kInvalidArgument) << wrong;
+    for (const char* says : {"--metrics-address: '", wrong, "eth0 (10.0.0.7)"})
+      EXPECT_THAT(std::string(said.message()), HasSubstr(says));
+  }
+}
+
 TEST(OwnAddress, NumericOnesStandForThemselves) {
   EXPECT_THAT(AddressesOf("10.0.0.7"), ElementsAre("10.0.0.7"));
   EXPECT_THAT(AddressesOf("fd00::7"), ElementsAre("fd00::7"));
