@@ -29,6 +29,7 @@ struct ClusterOptions {
   // on loopback.
   std::string metrics_address{};
   std::string http;           // address of the REST port; empty: any on loopback
+  bool tokens = false;        // people show tokens, also on loopback
   std::string faults;         // a fault plan as YAML; empty: none
   std::string faults_source;  // what errors call it
   int workers = 0;            // of the job, which faults may name

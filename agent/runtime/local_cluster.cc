@@ -122,7 +122,8 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   if (!options_.host.metrics_address.empty())
     command.insert(command.end(), {"--metrics", options_.host.metrics_address + ":0"});
   // Beyond this machine nobody is let in without a token.
-  if (identity_ != nullptr && !IsLoopbackAddress(addresses_.http)) command.emplace_back("--tokens");
+  const bool asks_for_tokens = options_.tokens || !IsLoopbackAddress(addresses_.http);
+  if (identity_ != nullptr && asks_for_tokens) command.emplace_back("--tokens");
   if (!join_secret_file_.empty())
     command.insert(command.end(),
                    {"--join-listen", addresses_.join, "--join-secret-file", join_secret_file_});

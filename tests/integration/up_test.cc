@@ -20,6 +20,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr int kSamples = 1009;
 constexpr int kManyEpochs = 20;  // long enough to be caught while it runs
@@ -138,6 +139,35 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   EXPECT_GE(LinesIn(folder_ / "cluster/jobs/first/metrics.jsonl"), kManyEpochs * kStepsPerEpoch)
       << "a worker that stood still for too long may have cost a rewind, and more lines";
   ExpectOfTheFolder({"stop"}, 0, "nothing runs in ");
+  ExpectNoChildren();
+}
+
+// A cluster on loopback that asks who calls, so that people get certificates for gRPC, and whose
+// metrics are read elsewhere than on 127.0.0.1.
+TEST(UpWithTokensTest, PeopleGetCertificatesAndMetricsAreWhereOneSays) {
+  AdoptOrphans();
+  const Folder folder;
+  WriteFile(folder / "once.yaml", CountingSpec(kSamples, /*lanes=*/7, /*epochs=*/1));
+  UpCluster cluster(folder / "cluster", {"--tokens", "--metrics-address", "127.0.0.2"});
+  const auto say = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--dir", folder / "cluster"});
+    Program program(MusterCommand(words));
+    EXPECT_EQ(program.End(), 0) << words[0] << ": " << program.output();
+    return program.output();
+  };
+  EXPECT_THAT(say({"certs", "user", "ada", "--role", "submitter", "--namespace", "default",
+                   "--identity", folder / "ada"}),
+              HasSubstr("/user/ada is in "));
+  say({"submit", folder / "once.yaml", "--id", "one"});
+  say({"watch", "one"});
+  EXPECT_THAT(say({"logs", "one"}), HasSubstr("metrics at 127.0.0.2:"));
+  const auto targets =
+      nlohmann::json::parse(std::ifstream(folder / "cluster/prometheus-targets.json"));
+  ASSERT_FALSE(targets.empty());
+  for (const auto& target : targets)
+    EXPECT_THAT(target["targets"][0].get<std::string>(), StartsWith("127.0.0.2:"));
+  cluster.up().Signal(SIGINT);
+  EXPECT_EQ(cluster.up().End(), 0) << cluster.up().output();
   ExpectNoChildren();
 }
 

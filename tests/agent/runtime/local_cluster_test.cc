@@ -218,6 +218,30 @@ TEST_F(LocalClusterTest, TheCoordinatorHasAnAuthorityAndAsksForTokensBeyondLoopb
   }
 }
 
+// On loopback, too: who is to have a certificate for gRPC has a token first.
+TEST_F(LocalClusterTest, PeopleMayBeAskedForTokensAndMetricsServedElsewhere) {
+  MakeProgram("muster-coordinator", "echo \"$@\"; exit 64");
+  MakeProgram("muster-worker", "exit 0");
+  const auto made =
+      LocalCluster::Make(*loop_,
+                         [this](const std::shared_ptr<IdentitySource>&) {
+                           return network_.MakeTransport(absl::StrCat("agent-", ++transports_));
+                         },
+                         {.folder = folder_ + "/asks",
+                          .tokens = true,
+                          .cluster_in = [](const std::string&) { return ""; },
+                          .host = {.programs = folder_, .metrics_address = "127.0.0.2"}},
+                         {.on_exit = [&](const NoteExit&) { loop_->Quit(); }});
+  ASSERT_TRUE(made.ok()) << made.status();
+  (*made)->Start();
+  RunUntilQuit(*loop_);
+  std::ifstream log((*made)->folder().LogFile(kCoordinatorKey));
+  std::ostringstream lines;
+  lines << log.rdbuf();
+  EXPECT_THAT(lines.str(), testing::HasSubstr(" --tokens"));
+  EXPECT_THAT(lines.str(), testing::HasSubstr(" --metrics 127.0.0.2:0"));
+}
+
 // It would wait without end. Nobody but the agent knows the address yet.
 TEST_F(LocalClusterTest, ACoordinatorWhosePortIsTakenGoesElsewhere) {
   MakeProgram("muster-coordinator", "exit 75");
