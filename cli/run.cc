@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/agent.h"
@@ -241,6 +242,13 @@ void WarnOfOwnSpec(const RunArguments& arguments, const RunPlan& plan, const Ter
        arguments.json, terminal);
 }
 
+std::string InUseText(const std::string& folder) {
+  const std::string process(
+      absl::StripAsciiWhitespace(ReadTextFile(folder + "/lock").value_or("")));
+  return absl::StrCat(folder, " is in use by another muster (process ", process,
+                      "): stop it or give another --dir");
+}
+
 // `why` names the folder and the process.
 std::string StartedTwice(const RunPlan& plan, const absl::Status& why) {
   return absl::StrCat("host ", plan.host,
@@ -274,6 +282,7 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
   if (!arguments.interface.empty()) {
     MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
   }
+  const std::string own = absl::StrCat(plan.folder, "/hosts/", plan.host);
   // What an earlier run has left of this host may still be ending.
   bool is_told = false;
   std::optional<int> over_with;  // before it has joined
@@ -281,16 +290,27 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
       [&](ClusterOptions options,
           const ClusterEvents& events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
     bool has_moved = false;  // while it waits: what it has read may have been of an earlier run
+    bool is_second = false;  // likewise: another one of this host has the folder
     options.may_still_join = [&] {
+      is_second = IsInUse(own);
       const std::optional<Meeting> now = reader.Look();
       if (!now) return true;
       over_with = now->exit_code;
       has_moved = now->join != options.join;
       options.join = now->join;
       options.coordinator = now->coordinator;
-      return !over_with && !has_moved;
+      return !over_with && !has_moved && !is_second;
     };
-    absl::StatusOr<std::unique_ptr<Cluster>> made = make_cluster(options, events);
+    // Looked at before it joins: with a key of its own it would be turned away for as long as the
+    // other one runs.
+    const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Cluster>> {
+      is_second = IsInUse(own);
+      if (is_second) return absl::AlreadyExistsError(InUseText(own));
+      absl::StatusOr<std::unique_ptr<Cluster>> made = make_cluster(options, events);
+      if (!made.ok() && is_second) return absl::AlreadyExistsError(InUseText(own));
+      return made;
+    };
+    absl::StatusOr<std::unique_ptr<Cluster>> made = make();
     for (int waited = 0; waited < kFolderPatience;) {
       const bool again = std::exchange(has_moved, false) && !over_with;
       if (!again && !absl::IsAlreadyExists(made.status())) break;
@@ -305,7 +325,7 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
         over_with = now->exit_code;
       if (over_with) return absl::CancelledError("the run is over");
       waited += again ? 0 : 1;
-      made = make_cluster(options, events);
+      made = make();
     }
     if (absl::IsAlreadyExists(made.status()))
       return absl::AlreadyExistsError(

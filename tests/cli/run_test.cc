@@ -17,6 +17,7 @@
 #include "cli/spec_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/file_lock.h"
 #include "tests/cli/hand_cluster.h"
 
 namespace muster::cli {
@@ -65,6 +66,11 @@ class RunTest : public ::testing::Test {
                          }},
                     [this](const ClusterOptions& options, const ClusterEvents&) {
                       options_ = options;
+                      ++joins_;
+                      if (on_join_) {
+                        on_join_();
+                        EXPECT_FALSE(options.may_still_join());
+                      }
                       if (folder_in_use_-- > 0)
                         return absl::StatusOr<std::unique_ptr<Cluster>>(
                             absl::AlreadyExistsError("in use by another muster"));
@@ -79,6 +85,8 @@ class RunTest : public ::testing::Test {
   std::function<bool()> on_wait_;
   std::optional<ClusterOptions> options_;
   int folder_in_use_ = 0;  // looks that find it so
+  int joins_ = 0;
+  std::function<void()> on_join_;
   Environment set_;
   std::optional<SshRun> ssh_;
   std::ostringstream out_;
@@ -197,6 +205,29 @@ TEST_F(RunTest, WhoComesTooLateIsToldHowTheRunEnded) {
   on_wait_ = [] { return false; };
   EXPECT_EQ(Start(Slurm("1")), 64);
   EXPECT_THAT(out_.str(), HasSubstr("muster: " + began));
+  EXPECT_THAT(out_.str(), HasSubstr("Start each host of a run once"));
+}
+
+// With certificates the coordinator would turn it away without end, as it has another key.
+TEST_F(RunTest, ASecondOneOfAHostDoesNotJoin) {
+  const std::string own = folder_ + "/run/hosts/node01-1";
+  std::filesystem::create_directories(own);
+  ASSERT_TRUE(
+      WriteMeeting(folder_ + "/run", {.coordinator = "10.0.0.1:7070", .run_id = "slurm-17-2"})
+          .ok());
+  auto held = LockFile(own + "/lock");
+  ASSERT_TRUE(held.ok()) << held.status();
+  std::ofstream(own + "/lock") << "123\n";
+  EXPECT_EQ(Start(Slurm("1")), 64);
+  EXPECT_FALSE(options_) << "nothing was started";
+  EXPECT_THAT(out_.str(), HasSubstr("has not ended: " + own +
+                                    " is in use by another muster "
+                                    "(process 123)"));
+  on_join_ = [&] { held = LockFile(own + "/lock"); };  // the other one was quicker
+  held = absl::CancelledError("");
+  EXPECT_EQ(Start(Slurm("1")), 64);
+  EXPECT_TRUE(options_);
+  EXPECT_EQ(joins_, 1);
   EXPECT_THAT(out_.str(), HasSubstr("Start each host of a run once"));
 }
 
