@@ -616,7 +616,9 @@ class TrainRun {
   // Before the folder is let go, in which another run may begin.
   void TellEarlyEnd() {
     if (error_.ok() || !request_.hosts || cluster_ == nullptr) return;
-    if (const absl::Status told = Meet(ExitCodeOfError()); !told.ok()) TellNotTold(told);
+    // Where that is why it ends, it is said then.
+    if (const absl::Status told = Meet(ExitCodeOfError()); !told.ok() && told != error_)
+      TellNotTold(told);
   }
 
   void EndEarly() {

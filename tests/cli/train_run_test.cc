@@ -398,6 +398,16 @@ TEST_F(JobRunTest, HostsThatDoNotComeAreNamed) {
   EXPECT_EQ(reader.Look()->exit_code, 75) << "the others are told";
 }
 
+TEST_F(JobRunTest, SomethingInThePlaceOfTheMeetingEndsTheRun) {
+  hosts_ = HostsOfRun{.plan = {.launcher = Launcher::kOptions, .hosts_min = 2, .hosts_max = 2}};
+  std::filesystem::create_directories(folder_ + "/run.json");
+  const auto result = Run();
+  EXPECT_EQ(result.exit_code, 65);
+  EXPECT_THAT(std::string(result.error.message()),
+              AllOf(HasSubstr("run.json' is a directory"), HasSubstr("remove it")));
+  EXPECT_THAT(out_.str(), Not(HasSubstr("are not told"))) << "that is the same";
+}
+
 TEST_F(JobRunTest, WhyAJobFailedIsSaidOnce) {
   const std::string lines = "t info m begins\nt error m data.paths: gone";
   on_start_ = [&](HandCluster& cluster) {
