@@ -96,13 +96,13 @@ def metrics_table(root):
 
 def options(root):
     """Every option of every program."""
-    code = read(root, 'cli/arguments.cc') + read_all(root, 'lib/launch/*.cc') + read_all(root, '*/main.cc')
+    code = read_all(root, 'cli/arguments*.cc') + read_all(root, 'lib/launch/*.cc') + read_all(root, '*/main.cc')
     declared = re.findall(r'add_(?:option|flag)\(\s*"([^"]+)"', code) + re.findall(r'set_version_flag\("([^"]+)"', code)
     return {o for names in declared for o in names.split(',') if o.startswith('--')}
 
 
 def commands(root):
-    code = read(root, 'cli/arguments.cc')
+    code = read_all(root, 'cli/arguments*.cc')
     return set(re.findall(r'(?:add_subcommand\(|AddRemote\(app, |with_job\()\s*"(\w+)"', code))
 
 

@@ -1,0 +1,46 @@
+#include "cli/arguments_parts.h"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/digits.h"
+
+namespace muster::cli {
+
+CLI::Validator WholeNumber() {
+  const auto read = [](std::string& text) -> std::string {
+    int64_t number = 0;
+    if (!ParseDigits(text, &number))
+      return absl::StrCat("'", text, "' is not a whole number from 0 to ",
+                          std::numeric_limits<int64_t>::max());
+    text = absl::StrCat(number);
+    return "";
+  };
+  return {read, "", ""};
+}
+
+CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote) {
+  CLI::App* command = app.add_subcommand(name, about);
+  command
+      ->add_option("--to", remote.to, "REST interface of the cluster; https:// may stand before it")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  command
+      ->add_option("--authority", remote.authority,
+                   "whom to trust at https://: authority.pem of the cluster's identity (default: "
+                   "MUSTER_AUTHORITY, the one in --dir, ~/.config/muster/authority.pem)")
+      ->type_name("FILE");
+  command
+      ->add_option("--dir", remote.dir,
+                   "in place of --to: the folder of a cluster that runs on this machine (default: "
+                   "muster-cluster, where one runs in that)")
+      ->default_str("")
+      ->type_name("DIR")
+      ->excludes("--to");
+  command->add_flag("--json", remote.json, "JSON, for programs");
+  return command;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,32 @@
+// The parts of the command line, each in a file of its own; cli/arguments.cc puts them together.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/arguments.h"
+#include "lib/launch/log_flags.h"
+
+namespace muster::cli {
+
+// Each adds its commands, which fill what follows.
+void AddTrain(CLI::App& app, TrainArguments& train, LogFlags& log);
+void AddRun(CLI::App& app, RunArguments& run, LogFlags& log);
+void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log);
+void AddUp(CLI::App& app, UpArguments& up, LogFlags& log);
+void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log);
+void AddRemotes(CLI::App& app, RemoteArguments& remote);
+// `workers`: of scale, which `remote` has as numbers.
+void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& workers);
+void AddTokenCommands(CLI::App& app, RemoteArguments& remote);
+void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote);
+
+// A command that asks a cluster, with the options that all of these have.
+CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote);
+
+// Digits that fit: CLI11 takes the largest number for one that is too large, and 010 for 8.
+CLI::Validator WholeNumber();
+
+inline constexpr char kAboutDetails[] = "progress shows learning rate and gradient norm, too";
+
+}  // namespace muster::cli
