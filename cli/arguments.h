@@ -86,7 +86,6 @@ struct RunArguments {
 struct UpArguments {
   std::string dir = "muster-cluster";
   std::string listen = "127.0.0.1:8080";  // of the REST interface
-  bool tokens = false;                    // people show tokens, also where `listen` is on loopback
   std::string coordinator;  // HOST:PORT for agents and members; empty: any port on loopback
   std::string host;         // name of this one; empty: the machine's name
   std::string node;         // of the machine; empty: a name of its own

@@ -7,13 +7,15 @@ namespace muster::cli {
 namespace {
 
 constexpr char kTokenFooter[] =
-    "A coordinator that was started with --tokens asks who calls. The token of its first admin is "
-    "in\n"
-    "identity/admin.token of its --dir. muster sends the token that lies in the file which "
-    "MUSTER_TOKEN_FILE\n"
-    "names, else the first admin's in --dir, else that in ~/.config/muster/token; over https:// to "
-    "the\n"
-    "coordinator of that cluster (--authority), or on its own machine.\n"
+    "A coordinator asks who calls. The token of its first admin is in store/identity/admin.token "
+    "of "
+    "the folder of\n"
+    "muster up, so that whoever started it types nothing more. muster sends the token that lies in "
+    "the file which\n"
+    "MUSTER_TOKEN_FILE names, else the first admin's in --dir, else that in "
+    "~/.config/muster/token; "
+    "over https:// to\n"
+    "the coordinator of that cluster (--authority).\n"
     "\n"
     "Examples:\n"
     "  (umask 077; muster token make ada --role submitter --namespace default > ada.token)\n"

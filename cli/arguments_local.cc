@@ -226,10 +226,6 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
   command->add_option("--listen", up.listen, "address of the REST interface")
       ->capture_default_str()
       ->type_name("HOST:PORT");
-  command->add_flag("--tokens", up.tokens,
-                    "ask whoever calls by REST or gRPC for a token (muster token --help), as is "
-                    "done where --listen is beyond loopback; without tokens nobody has a "
-                    "certificate for gRPC");
   command
       ->add_option("--coordinator", up.coordinator,
                    "where the coordinator listens for agents of other hosts, and on whose address "

@@ -29,7 +29,6 @@ struct ClusterOptions {
   // on loopback.
   std::string metrics_address{};
   std::string http;           // address of the REST port; empty: any on loopback
-  bool tokens = false;        // people show tokens, also on loopback
   std::string faults;         // a fault plan as YAML; empty: none
   std::string faults_source;  // what errors call it
   int workers = 0;            // of the job, which faults may name
@@ -126,8 +125,9 @@ class Cluster {
  public:
   virtual ~Cluster() = default;  // ends what still runs
   virtual void Start() = 0;
-  virtual void Stop() = 0;   // politely; a second time: at once
-  virtual void Leave() = 0;  // one more host: it stops once its members have left
+  virtual void Stop() = 0;  // politely; a second time: at once
+  // Its members leave for good. One more host stops then; the one with the coordinator stays.
+  virtual void Leave() = 0;
   virtual void GoTo(const std::string& coordinator) = 0;  // one more host: it listens there now
   virtual void Run() = 0;                                 // until Quit
   virtual void Quit() = 0;

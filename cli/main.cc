@@ -307,7 +307,6 @@ class AgentCluster final : public cli::Cluster {
                     {.folder = options.folder,
                      .http = options.http,
                      .join = options.join,
-                     .tokens = options.tokens,
                      .cluster_in = coordinator::ClusterWithoutAuthority,
                      .host = std::move(host)},
                     {.on_start = [this](const agent::NoteStart& note) { OnStart(note); },

@@ -374,7 +374,10 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
 
 absl::StatusOr<std::string> RestClient::Send(const std::string& method, const std::string& path,
                                              const std::string& body) const {
-  const http::ClientOptions options{.token = token_, .trust = trust_};
+  http::ClientOptions options{.trust = trust_};
+  if (!exchange_) {
+    MUSTER_ASSIGN_OR_RETURN(options.token, token_());
+  }
   absl::StatusOr<http::Response> response =
       exchange_            ? exchange_(method, path, body)
       : method == "GET"    ? http::Get(url_ + path, options)
@@ -540,7 +543,7 @@ absl::Status WithoutTokens(const absl::Status& failure) {
   if (!absl::IsNotFound(failure)) return failure;
   return absl::FailedPreconditionError(
       "this coordinator asks nobody for a token, and so makes none; start it with --tokens, as "
-      "muster up does where --listen is beyond loopback");
+      "that of muster up is");
 }
 
 }  // namespace
@@ -715,6 +718,7 @@ absl::StatusOr<LogPageAnswer> RestClient::FollowLogs(const std::string& id,
 absl::Status RestClient::Follow(const std::string& id, const std::string& last_id,
                                 const std::function<bool(const EventAnswer&)>& on_event) const {
   if (exchange_) return absl::FailedPreconditionError("nothing runs there that has events");
+  MUSTER_ASSIGN_OR_RETURN(std::string token, token_());
   return http::StreamEvents(url_ + PathOf(id) + "/events",
                             [&](const http::Event& raw) {
                               absl::StatusOr<EventAnswer> event =
@@ -724,7 +728,7 @@ absl::Status RestClient::Follow(const std::string& id, const std::string& last_i
                               event->id = raw.id;
                               return on_event(*event);
                             },
-                            {.last_event_id = last_id, .token = token_, .trust = trust_});
+                            {.last_event_id = last_id, .token = std::move(token), .trust = trust_});
 }
 
 }  // namespace muster::cli

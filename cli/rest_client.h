@@ -285,11 +285,17 @@ bool IsPassing(const absl::Status& error);
 using Exchange = std::function<absl::StatusOr<http::Response>(
     const std::string& method, const std::string& target, const std::string& body)>;
 
+// Asked before each request. An error: there is none, and the request ends with that.
+using TokenSource = std::function<absl::StatusOr<std::string>()>;
+
 // Errors are those of the server (their message names the field) or of lib/http/client.h.
 class RestClient {
  public:
   // `token` tells it who asks; empty: it does not ask. `trust`: who it must be, at https://.
   explicit RestClient(std::string url, std::string token = "", Trust trust = {})
+      : RestClient(
+            std::move(url), [token = std::move(token)] { return token; }, std::move(trust)) {}
+  RestClient(std::string url, TokenSource token, Trust trust)
       : url_(std::move(url)), token_(std::move(token)), trust_(std::move(trust)) {}
   // Without a coordinator; there are no events then.
   explicit RestClient(Exchange exchange) : exchange_(std::move(exchange)) {}
@@ -341,7 +347,7 @@ class RestClient {
   // The same, asked by whoever has that token.
   RestClient As(std::string token) const {
     RestClient other = *this;
-    other.token_ = std::move(token);
+    other.token_ = [token = std::move(token)] { return token; };
     return other;
   }
   // Of the step `from` and later ones.
@@ -380,7 +386,7 @@ class RestClient {
 
   std::string url_;
   Exchange exchange_;  // in place of `url_`, where it is there
-  std::string token_;
+  TokenSource token_;
   Trust trust_;
 };
 

@@ -101,7 +101,6 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .node = arguments.node,
                          .metrics_address = arguments.metrics_address,
                          .http = arguments.listen,
-                         .tokens = arguments.tokens,
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
                          .slots = arguments.slots,

@@ -1,5 +1,7 @@
 #include "cli/train_run.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,6 +20,7 @@
 #include "cli/meeting.h"
 #include "cli/run_logs.h"
 #include "cli/spec_file.h"
+#include "cli/tokens.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/notes.h"
@@ -32,6 +35,8 @@ using Json = nlohmann::ordered_json;
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 // Other hosts end once they have read how the run ended; those that do not are not waited for.
 constexpr Duration kHostsLeaveTime = std::chrono::seconds(60);
+// For what has left to have ended, where the job is to go on.
+constexpr Duration kRoomPatience = std::chrono::seconds(2);
 // A coordinator that is away when the job is to be stopped is waited for so long.
 constexpr Duration kStopPatience = std::chrono::seconds(60);
 
@@ -159,7 +164,33 @@ class TrainRun {
                               const std::vector<StepFingerprint>& list) { OnOver(job, list); }});
   }
 
-  RestClient Rest() const { return RestClient(cluster_->url(), "", cluster_->trust()); }
+  // As the first admin of the cluster in our folder.
+  RestClient Rest() const {
+    const std::string url = cluster_->url();
+    if (!IsAskedForToken()) return RestClient(url);
+    return RestClient(
+        url,
+        [url, folder = result_.folder]() -> absl::StatusOr<std::string> {
+          MUSTER_ASSIGN_OR_RETURN(std::string token, FindToken({}, folder, url));
+          if (token.empty()) return absl::UnavailableError("the coordinator begins");
+          return token;
+        },
+        cluster_->trust());
+  }
+
+  bool IsAskedForToken() const { return !cluster_->trust().authority_pem.empty(); }
+
+  // It makes one before it listens, unless it has made one before.
+  absl::Status CheckHasToken() const {
+    if (!IsAskedForToken()) return absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(const std::string token,
+                            FindToken({}, result_.folder, cluster_->url()));
+    if (!token.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat(result_.folder,
+                     "/store/identity/admin.token is gone, with which the coordinator of this "
+                     "folder is asked: put the token of an admin there"));
+  }
 
   int LeastHosts() const { return request_.hosts ? request_.hosts->plan.hosts_min : 1; }
 
@@ -216,7 +247,7 @@ class TrainRun {
         .on_fault = [this](const std::string& text) { ShowEvent("fault", text, Json::object()); },
         .on_coordinator = [this](bool up) { OnCoordinator(up); },
         .on_no_coordinator = [this](const std::string& why) { OnNotHeard(why); },
-        .on_interrupt = [this](int) { OnInterrupt(); },
+        .on_interrupt = [this](int signal) { OnInterrupt(signal); },
         .on_stopped = [this] { cluster_->Quit(); }};
   }
 
@@ -365,8 +396,10 @@ class TrainRun {
 
   void OnCoordinator(bool up) {
     coordinator_down_ = !up;
-    if (up) screen_.NotAgain();
-    if (up) Disturbed(0);
+    if (!up) return;
+    screen_.NotAgain();
+    Disturbed(0);
+    if (const absl::Status has = CheckHasToken(); !has.ok() && !over_) GiveUp(has);
   }
 
   void OnNotHeard(const std::string& why) {
@@ -379,6 +412,7 @@ class TrainRun {
 
   void OnJob(const JobAnswer& job) {
     result_.job = job;
+    StopIfThereIsNoRoom();
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
     if (std::exchange(accepted_, true)) return;
@@ -501,7 +535,8 @@ class TrainRun {
 
   // After OnTimeIsUp the first signal is what a launcher sends before it kills: the job stops
   // already, and its checkpoint is not to be lost.
-  void OnInterrupt() {
+  void OnInterrupt(int signal) {
+    if (signal == SIGTERM && MayLeave()) return Leave();
     if (!std::exchange(signalled_, true) && !over_ && !stopping_) {
       if (interrupted_) return screen_.Say("stopping already; press Ctrl-C again to stop at once");
       return StopAfterCheckpoint();
@@ -511,6 +546,36 @@ class TrainRun {
           "stopped at once; started again it goes on from its newest checkpoint"));
     StopCluster();
     cluster_->Stop();
+  }
+
+  // To one of several hosts that is a word about that host, and not about the run.
+  bool MayLeave() const {
+    const bool ends = leaving_ || signalled_ || interrupted_ || over_ || stopping_;
+    return request_.hosts && request_.hosts->plan.hosts_max > 1 && accepted_ && !ends;
+  }
+
+  void Leave() {
+    leaving_ = true;
+    ShowEvent("note",
+              "leaving: members that run here hand their work over to other hosts, and the "
+              "coordinator stays here until the run is over; the same again stops the run after a "
+              "checkpoint",
+              Json::object());
+    cluster_->Leave();
+  }
+
+  // A job that gave way because we leave goes on at once where the hosts that stay have room for
+  // it.
+  void StopIfThereIsNoRoom() {
+    const auto waits = [this] {
+      return leaving_ && !interrupted_ && !over_ && !stopping_ && result_.job.state == "queued";
+    };
+    if (!waits()) return;
+    cluster_->After(kRoomPatience, [this, waits] {
+      if (!waits()) return;
+      screen_.Say("the hosts that stay have no room for the job");
+      StopAfterCheckpoint();
+    });
   }
 
   void OnTimeIsUp() {
@@ -658,6 +723,7 @@ class TrainRun {
   bool coordinator_down_ = true;
   bool interrupted_ = false;  // the job is stopped for a signal, or as time is up
   bool signalled_ = false;
+  bool leaving_ = false;         // our members are to leave, as SIGTERM has said
   bool told_by_worker_ = false;  // the newest step that was shown
   std::string trouble_;   // why no checkpoint is made, as was told last; empty: nothing is known
   bool went_on_ = false;  // since the stop was looked at last

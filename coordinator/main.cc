@@ -410,7 +410,6 @@ class Program {
     options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
     options.settings.node = arguments_.node.empty() ? OwnNode() : arguments_.node;
-    options.settings.keeps_namespaces_apart = arguments_.tokens && !arguments_.identity.empty();
     clock_.emplace(real_clock_, options.settings.lease / 4);
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), *clock_, metrics_,
                                        std::move(options));

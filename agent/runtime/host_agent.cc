@@ -309,7 +309,8 @@ void HostAgent::Leave() {
 }
 
 void HostAgent::StopWhenEmpty() {
-  if (!leaves_ || MembersRun() || !WantedJobs().empty()) return;
+  const bool goes_last = events_.coordinator_command != nullptr;
+  if (!leaves_ || goes_last || MembersRun() || !WantedJobs().empty()) return;
   leaves_ = false;
   Stop();
 }

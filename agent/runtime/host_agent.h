@@ -85,9 +85,11 @@ class HostAgent {
   static absl::StatusOr<std::string> NameOf(const HostOptions& options);
 
   void Start() { link_.Start(); }
-  void StartCoordinator();                    // and keep it running
-  void Stop() { agent_.Do(StopAll{}); }       // politely; a second time: at once
-  void Leave();                               // stops once its members have left, as if it was said
+  void StartCoordinator();               // and keep it running
+  void Stop() { agent_.Do(StopAll{}); }  // politely; a second time: at once
+  // Its members leave for good. Then it stops, as if it was said; but one that keeps a coordinator
+  // goes last: it stays until it is told to stop.
+  void Leave();
   void GoTo(const std::string& coordinator);  // it listens there from now on
   bool MembersRun() const;
   void WriteTargets();  // who serves metrics where
@@ -149,7 +151,7 @@ class HostAgent {
   std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
   std::map<std::string, Job> jobs_;
   std::map<ProcessKey, std::string> metrics_;  // of processes that run
-  bool leaves_ = false;                        // and waits for its members to leave
+  bool leaves_ = false;                        // its members are to leave
   std::optional<KnownTerms> unkept_;           // what the folder is to know and does not yet
   bool is_unkept_said_ = false;
   Time keep_again_;

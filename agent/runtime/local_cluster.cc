@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/base/loopback.h"
 #include "lib/base/status.h"
 
 namespace muster::agent {
@@ -118,12 +117,10 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
                                       "--await-listen"};
   // Its first host is on its own machine.
   if (!options_.host.node.empty()) command.insert(command.end(), {"--node", options_.host.node});
-  if (identity_ != nullptr) command.emplace_back("--authority");
+  // Loopback belongs to every user of the machine: nobody is let in without a token.
+  if (identity_ != nullptr) command.insert(command.end(), {"--authority", "--tokens"});
   if (!options_.host.metrics_address.empty())
     command.insert(command.end(), {"--metrics", options_.host.metrics_address + ":0"});
-  // Beyond this machine nobody is let in without a token.
-  const bool asks_for_tokens = options_.tokens || !IsLoopbackAddress(addresses_.http);
-  if (identity_ != nullptr && asks_for_tokens) command.emplace_back("--tokens");
   if (!join_secret_file_.empty())
     command.insert(command.end(),
                    {"--join-listen", addresses_.join, "--join-secret-file", join_secret_file_});

@@ -21,9 +21,6 @@ struct LocalClusterOptions {
   std::string folder;
   std::string http;  // address of the REST port; empty: any on loopback
   std::string join;  // where other hosts join with the secret of the run; empty: nobody does
-  // People show tokens also where REST is on loopback: without, nobody knows who they are, and none
-  // of them has a certificate for gRPC.
-  bool tokens = false;
   // Everybody has certificates of the cluster's own authority: then this says of which cluster the
   // store is that lies in a folder and has no authority yet; empty: there is none. Null: nobody
   // has.

@@ -188,12 +188,15 @@ void Coordinator::On(const MakeToken& make) {
   if (!WhyNotMade(tokens_, make.token).empty()) return;
   tokens_.push_back(make.token);
   Do(PersistTokens{tokens_});
+  places_changed_ = true;  // hosts may be of one namespace now
 }
 
 void Coordinator::On(const RevokeToken& revoke) {
   if (!WhyNotRevoked(tokens_, revoke.id).empty()) return;
   const auto is_it = [&](const Token& token) { return TokenId(token) == revoke.id; };
-  if (std::erase_if(tokens_, is_it) > 0) Do(PersistTokens{tokens_});
+  if (std::erase_if(tokens_, is_it) == 0) return;
+  Do(PersistTokens{tokens_});
+  places_changed_ = true;
 }
 
 // What it is to run of another namespace than before has no place there any more, and a new secret
@@ -604,13 +607,15 @@ PlacementInput Coordinator::InputOfPlacement() const {
 }
 
 // Whoever shares a machine and a user shares its keys. Where no host was admitted for a namespace
-// and nobody is asked who he is, all are of everybody.
+// and nobody has a token of one namespace only, all hosts are of everybody.
 std::vector<HostRoom> Coordinator::Rooms() const {
   std::vector<HostRoom> rooms = hosts_.Rooms();
-  const bool any = AnyOf(book_.records(), [](const auto& entry) {
+  const bool has_host_of_one = AnyOf(book_.records(), [](const auto& entry) {
     return !entry.second.name_space.empty() && !entry.second.revoked;
   });
-  if (!any && !leadership_.settings.keeps_namespaces_apart) return rooms;
+  const bool has_person_of_one =
+      AnyOf(tokens_, [](const Token& token) { return token.grant.scope != kAllNamespaces; });
+  if (!has_host_of_one && !has_person_of_one) return rooms;
   const std::set<std::string> names = Namespaces();
   for (HostRoom& room : rooms) {
     const HostRecord* const record = book_.Find(room.name);

@@ -41,8 +41,6 @@ struct Settings {
   int retries = 100;
   std::string node;   // the machine that this coordinator runs on
   int32_t slots = 0;  // for members that are started by others than host agents
-  // A host takes jobs of one namespace only, also one that nobody admitted for another.
-  bool keeps_namespaces_apart = false;
 
   Duration PatienceAfterRestart() const { return std::max(lease, return_patience); }
 };

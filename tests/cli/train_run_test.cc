@@ -1,5 +1,7 @@
 #include "cli/train_run.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/job_file.h"
 #include "cli/meeting.h"
@@ -381,6 +384,89 @@ TEST_F(JobRunTest, OfARunOnOneMachineNobodyNeedsToBeTold) {
   });
   EXPECT_TRUE(Run().error.ok());
   EXPECT_THAT(out_.str(), Not(HasSubstr("losing this host")));
+}
+
+// The first one of two hosts.
+class FirstHostTest : public JobRunTest {
+ protected:
+  FirstHostTest() {
+    hosts_ = HostsOfRun{.plan = {.run_id = "r", .hosts_min = 1, .hosts_max = 2}};
+    on_start_ = [this](HandCluster& cluster) { cluster_ = &cluster; };
+    Set([this](Answers& a) {
+      a.hosts = {{"here"}};
+      a.on_stream = [this] { cluster_->Post([this] { OnStream(*cluster_); }); };
+    });
+  }
+  void OnStream(HandCluster& cluster) {
+    cluster.events.on_interrupt(SIGTERM);
+    EXPECT_EQ(cluster.leaves, 1);
+    EXPECT_EQ(cluster.stops, 0) << "the coordinator is needed";
+    then_(cluster);
+  }
+  // What `later` gets is not ours to wait for.
+  void AwaitLater(size_t count, const std::function<void()>& then) {
+    if (cluster_->later.size() >= count) return then();
+    cluster_->Post([this, count, then] { AwaitLater(count, then); });
+  }
+  void AwaitText(const std::string& text, const std::function<void()>& then) {
+    if (absl::StrContains(out_.str(), text)) return then();
+    cluster_->Post([this, text, then] { AwaitText(text, then); });
+  }
+  HandCluster* cluster_ = nullptr;
+  std::function<void(HandCluster&)> then_;
+};
+
+TEST_F(FirstHostTest, ToldToEndItLetsItsMembersLeaveAndStaysUntilTheRunIsOver) {
+  then_ = [this](HandCluster&) { Become("done", 0); };
+  const JobResult result = Run();
+  EXPECT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("hand their work over"), Not(HasSubstr("stopping"))));
+}
+
+TEST_F(FirstHostTest, ToldToEndTwiceItStopsTheRunAfterACheckpoint) {
+  then_ = [](HandCluster& cluster) {
+    cluster.events.on_interrupt(SIGTERM);
+    EXPECT_EQ(cluster.leaves, 1);
+    EXPECT_EQ(cluster.stops, 0);
+  };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("stopping after a checkpoint"));
+}
+
+TEST_F(FirstHostTest, AJobThatHasNoRoomElsewhereIsStopped) {
+  then_ = [this](HandCluster& cluster) {
+    Set([](Answers& a) {
+      a.job["state"] = "queued";
+      a.stream->Send("2", "state", R"({"text":"the job waits"})");
+    });
+    AwaitLater(1, [&cluster] { cluster.later.front()(); });
+  };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("have no room for the job\nstopping after a checkpoint"));
+}
+
+TEST_F(FirstHostTest, AJobThatHasFoundRoomElsewhereGoesOn) {
+  then_ = [this](HandCluster& cluster) {
+    Set([](Answers& a) {
+      a.job["state"] = "queued";
+      a.stream->Send("2", "state", R"({"text":"the job waits"})");
+    });
+    AwaitLater(1, [this, &cluster] {
+      Set([](Answers& a) {
+        a.job["state"] = "running";
+        a.stream->Send("3", "state", R"({"text":"the job goes on"})");
+        a.stream->Send("4", "note", R"({"text":"and its state was looked at"})");
+      });
+      AwaitText("and its state was looked at", [this, &cluster] {
+        cluster.later.front()();
+        Become("done", 0);
+      });
+    });
+  };
+  const JobResult result = Run();
+  EXPECT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.exit_code, 0);
 }
 
 TEST_F(JobRunTest, HostsThatDoNotComeAreNamed) {

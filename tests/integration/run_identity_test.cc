@@ -1,12 +1,14 @@
 // Identities that nobody asks for: what `muster up`, `train` and `run` start speaks with
 // certificates, commands find whom to trust, plain text is refused everywhere, and keys go with the
 // processes that they were made for.
+#include <grp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,6 +96,59 @@ TEST(RunIdentityTest, OnOneMachineNothingMoreIsTyped) {
   Program after(MusterCommand({"hosts", "--dir", cluster}));
   EXPECT_EQ(after.End(), 64) << after.output();
   EXPECT_THAT(after.output(), HasSubstr("nothing runs in"));
+}
+
+// Loopback is open to every user of the machine.
+TEST(RunIdentityTest, AnotherUserOfTheMachineIsToldNothingAndChangesNothing) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  AdoptOrphans();
+  const Folder folder;
+  const std::string dir = folder / "cluster";
+  WriteFile(folder / "job.yaml", CountingSpec(101, /*lanes=*/7, /*epochs=*/1));
+  UpCluster cluster(dir, {"--slots", "1"});
+  ASSERT_EQ(cluster.Say({"submit", folder / "job.yaml", "--id", "ours"}).exit_code, 0);
+  fs::permissions(folder / "", fs::perms::others_exec, fs::perm_options::add);
+  const auto another = [](std::vector<std::string> words) {
+    Program program(std::move(words), [] {
+      return setgroups(0, nullptr) == 0 && setgid(65534) == 0 && setuid(65534) == 0;
+    });
+    program.End();
+    return program.output();
+  };
+  const auto call = [&](const std::string& verb, const std::string& path) {
+    return another({"/usr/bin/curl", "-ksS", "-X", verb, "-d", "{}", cluster.url() + path});
+  };
+  for (const auto& [verb, path] : std::map<std::string, std::string>{
+           {"GET", "/v1/jobs"}, {"POST", "/v1/jobs/ours:cancel"}, {"DELETE", "/v1/jobs/ours"}}) {
+    const std::string said = call(verb, path);
+    EXPECT_THAT(said, HasSubstr("\"unauthenticated\"")) << path;
+    EXPECT_THAT(said, Not(HasSubstr("ours"))) << path;
+  }
+  for (const char* secret : {"admin.token", "authority.key"}) {
+    const std::string path = absl::StrCat(dir, "/store/identity/", secret);
+    EXPECT_TRUE(fs::exists(path)) << path;
+    EXPECT_THAT(another({"/bin/cat", path}), HasSubstr("Permission denied"));
+  }
+  EXPECT_EQ(cluster.Say({"watch", "ours"}).exit_code, 0);
+  const std::string audit = TextOf(dir + "/store/audit.jsonl");
+  EXPECT_THAT(audit, HasSubstr("\"user\":\"admin\""));
+  EXPECT_THAT(audit, Not(HasSubstr("ancel"))) << "strangers do not fill it";
+}
+
+// A folder whose token somebody has taken away: who goes on there is told so, and nothing waits.
+TEST(RunIdentityTest, ATrainWhoseTokenIsGoneEndsAndSaysWhereItBelongs) {
+  AdoptOrphans();
+  const Folder folder;
+  const std::string dir = folder / "job";
+  WriteFile(folder / "job.yaml", CountingSpec(101, /*lanes=*/7, /*epochs=*/1));
+  const std::vector<std::string> words =
+      MusterCommand({"train", folder / "job.yaml", "--dir", dir});
+  Program first(words);
+  EXPECT_EQ(first.End(), 0) << first.output();
+  ASSERT_TRUE(fs::remove(dir + "/store/identity/admin.token"));
+  Program second(words);
+  EXPECT_EQ(second.End(), 64) << second.output();
+  EXPECT_THAT(second.output(), HasSubstr("admin.token is gone"));
 }
 
 // Whoever says something in plain text there.

@@ -63,7 +63,7 @@ void AddEvents(const UpCluster& cluster, const std::string& job, std::vector<Tol
         events.push_back({data.value("seq", int64_t{-1}), event.name, job});
         return event.name != "done";
       },
-      {.trust = TrustOf(cluster.dir())});
+      {.token = ClientOf(cluster.dir()).token, .trust = TrustOf(cluster.dir())});
   // A stream of a job that is over ends by itself.
   EXPECT_TRUE(told.ok() || absl::IsUnavailable(told)) << told;
 }

@@ -19,7 +19,7 @@ constexpr int kWorkers = 3;
 std::map<std::string, int> StatesOf(const std::string& url, const std::string& dir,
                                     const std::string& job) {
   std::map<std::string, int> states;
-  const auto answer = http::Get(absl::StrCat(url, "/v1/jobs/", job), {.trust = TrustOf(dir)});
+  const auto answer = http::Get(absl::StrCat(url, "/v1/jobs/", job), ClientOf(dir));
   EXPECT_TRUE(answer.ok()) << answer.status();
   if (!answer.ok()) return states;
   const auto status = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);

@@ -153,7 +153,7 @@ class KillsOneByOne {
   static constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
 
   void Begin(const nlohmann::json& start) {
-    trust_ = TrustOf(start.value("folder", ""));
+    folder_ = start.value("folder", "");
     job_url_ = absl::StrCat(start.value("url", ""), "/v1/jobs/", start.value("job", ""));
     const Clock::time_point now = Clock::now();
     ends_ = now + std::chrono::seconds(static_cast<int>(kRoundSecondsOneByOne));
@@ -180,9 +180,8 @@ class KillsOneByOne {
   // By name, the incarnations of those workers that a view which is active names, without those
   // that we killed. None while the coordinator does not answer.
   std::map<std::string, std::string> HoldersOfTheState() const {
-    http::ClientOptions options;
+    http::ClientOptions options = ClientOf(folder_);
     options.timeout = std::chrono::seconds(2);
-    options.trust = trust_;
     const auto answer = http::Get(job_url_, options);
     if (!answer.ok()) return {};
     const auto job = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
@@ -212,7 +211,7 @@ class KillsOneByOne {
   }
 
   std::mt19937_64 engine_;
-  Trust trust_;
+  std::string folder_;  // of the run
   std::string job_url_;
   std::map<std::string, int> pids_;            // of those that run
   std::map<std::string, std::string> killed_;  // by name, the incarnation that was killed last

@@ -2,6 +2,7 @@
 
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "tests/integration/jobs.h"
 #include "tests/support/run_trust.h"
@@ -42,7 +43,10 @@ UpCluster::UpCluster(const std::string& dir, const std::vector<std::string>& opt
 
 std::vector<std::string> UpCluster::Command(std::vector<std::string> words) const {
   words.insert(words.end(), {"--to", url_, "--authority", AuthorityFileOf(dir_)});
-  return MusterCommand(words);
+  words = MusterCommand(words);
+  words.insert(words.begin(),
+               {"/usr/bin/env", absl::StrCat("MUSTER_TOKEN_FILE=", AdminTokenFileOf(dir_))});
+  return words;
 }
 
 UpCluster::Said UpCluster::Say(const std::vector<std::string>& words) const {

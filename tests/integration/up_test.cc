@@ -142,13 +142,13 @@ TEST_F(UpTest, JobsRunOneAfterTheOtherAndEveryCommandTellsOfThem) {
   ExpectNoChildren();
 }
 
-// A cluster on loopback that asks who calls, so that people get certificates for gRPC, and whose
-// metrics are read elsewhere than on 127.0.0.1.
+// A cluster on loopback asks who calls, too, so that people get certificates for gRPC. Metrics are
+// read elsewhere than on 127.0.0.1.
 TEST(UpWithTokensTest, PeopleGetCertificatesAndMetricsAreWhereOneSays) {
   AdoptOrphans();
   const Folder folder;
   WriteFile(folder / "once.yaml", CountingSpec(kSamples, /*lanes=*/7, /*epochs=*/1));
-  UpCluster cluster(folder / "cluster", {"--tokens", "--metrics-address", "127.0.0.2"});
+  UpCluster cluster(folder / "cluster", {"--metrics-address", "127.0.0.2"});
   const auto say = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--dir", folder / "cluster"});
     Program program(MusterCommand(words));

@@ -51,6 +51,30 @@ TEST(Tokens, TheLastAdminStays) {
   EXPECT_EQ(desk.Drain<PersistTokens>().size(), 2u);
 }
 
+// Whoever may submit to one namespace shares the machine and its keys with what else runs there.
+TEST(Tokens, HostsThatNobodyAdmittedAreOfEverybodyUntilSomeoneMayUseOneNamespaceOnly) {
+  Desk desk(With({TokenOf('a', UserRole::kAdmin)}), /*slots=*/0);
+  desk.Give(AgentUp{HelloOf("a", 2)});
+  const auto submit = [&](const std::string& id) {
+    JobSpec spec = SpecOf(1, 1);
+    spec.queue.name_space = "vision";
+    desk.Give(Submit{id, spec});
+  };
+  const auto waits = [&](const std::string& id) {
+    return desk.Job(id).placements.empty() ||
+           !desk.Job(id).placements.at("worker-0").host.has_value();
+  };
+  submit("before");
+  EXPECT_FALSE(waits("before"));
+  const Token viewer = TokenOf('b', UserRole::kViewer);
+  desk.Give(MakeToken{viewer});
+  EXPECT_FALSE(waits("before")) << "what runs stays where it is";
+  submit("after");
+  EXPECT_TRUE(waits("after")) << "a host that nobody admitted is of the namespace default now";
+  desk.Give(RevokeToken{TokenId(viewer)});
+  EXPECT_FALSE(waits("after"));
+}
+
 TEST(Tokens, AreNoMoreThanMayBe) {
   std::vector<Token> tokens;
   for (size_t i = 0; i < kMostTokens; ++i) {

@@ -217,8 +217,8 @@ TEST_P(HostileTest, AJobUnderAttackEndsWithTheBitsOfAnUndisturbedOne) {
   const auto start = nlohmann::json::parse(program.output().substr(0, program.output().find('\n')));
   const std::string url = start["url"];
   const std::string id = start["job"];
-  const auto job = nlohmann::json::parse(
-      http::Get(url + "/v1/jobs/" + id, {.trust = TrustOf(folder + "/job")})->body);
+  const auto job =
+      nlohmann::json::parse(http::Get(url + "/v1/jobs/" + id, ClientOf(folder + "/job"))->body);
   const auto cluster = nlohmann::json::parse(std::ifstream(folder + "/job/cluster.json"));
   const auto ports = nlohmann::json::parse(std::ifstream(folder + "/job/prometheus-targets.json"));
   std::vector<Target> members;
