@@ -521,7 +521,8 @@ TEST_F(CoordinatorTable, CallsOfGrpcAreThoseOfUsersWithARightToThem) {
   // Whoever is nobody by its certificate has the best token there is.
   const auto token_of = [&](Who who) {
     const bool is_nobody = who == Who::kNobody || who == Who::kExpired ||
-                           who == Who::kForeignAuthority || who == Who::kOtherCluster;
+                           who == Who::kForeignAuthority || who == Who::kSelfSigned ||
+                           who == Who::kOtherCluster;
     return TokenOf(is_nobody ? Who::kAdmin : who);
   };
   const Identity by_certificate = SignedWith(TokenOf(Who::kSubmitter));

@@ -19,6 +19,7 @@ enum class Who {
   kNobody,
   kExpired,
   kForeignAuthority,
+  kSelfSigned,
   kOtherCluster,
   kCoordinator,
   kHost,
@@ -26,6 +27,7 @@ enum class Who {
   kRevokedHost,
   kTwinAgent,
   kMember,
+  kOtherMember,
   kOtherJob,
   kEvicted,
   kUser,
@@ -36,13 +38,26 @@ enum class Who {
   kOtherNamespace,
   kCount
 };
-inline constexpr const char* kNamesOfWho[] = {
-    "nobody",        "expired",        "foreign authority",
-    "other cluster", "coordinator",    "host",
-    "other host",    "revoked host",   "twin agent",
-    "member",        "of another job", "evicted",
-    "user",          "viewer",         "submitter",
-    "operator",      "admin",          "operator of another namespace"};
+inline constexpr const char* kNamesOfWho[] = {"nobody",
+                                              "expired",
+                                              "foreign authority",
+                                              "self-signed",
+                                              "other cluster",
+                                              "coordinator",
+                                              "host",
+                                              "other host",
+                                              "revoked host",
+                                              "twin agent",
+                                              "member",
+                                              "another member of the job",
+                                              "of another job",
+                                              "evicted",
+                                              "user",
+                                              "viewer",
+                                              "submitter",
+                                              "operator",
+                                              "admin",
+                                              "operator of another namespace"};
 static_assert(std::size(kNamesOfWho) == static_cast<size_t>(Who::kCount));
 inline const char* NameOf(Who who) { return kNamesOfWho[static_cast<size_t>(who)]; }
 inline std::vector<Who> Everybody() {
@@ -108,6 +123,7 @@ class Certificates {
         identity.authority_pem = ours_.certificates_pem;  // so that it is us who refuses
         return identity;
       }
+      case Who::kSelfSigned: return SelfSigned(TestIdentity(ours_, rightful));
       case Who::kOtherCluster: return TestIdentity(ours_, {"c2", rightful.who});
       case Who::kCoordinator: return Named(CoordinatorPeer{});
       case Who::kHost: return Named(HostPeer{"alpha"});
@@ -115,6 +131,11 @@ class Certificates {
       case Who::kOtherHost: return Named(HostPeer{"beta"});
       case Who::kRevokedHost: return Named(HostPeer{"gone"});
       case Who::kMember: return Named(member());
+      case Who::kOtherMember: {
+        MemberPeer other = member();
+        other.name = "worker-7";
+        return Named(other);
+      }
       case Who::kOtherJob: {
         MemberPeer other = member();
         other.job = "other";

@@ -18,6 +18,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/host_network.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/starts.h"
 #include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
 #include "tests/support/run_trust.h"
@@ -55,7 +56,8 @@ class HostsTest : public ::testing::Test {
     return std::make_unique<Program>(MusterCommand(words), network_.On(host));
   }
   void Join(int host) {
-    agents_[static_cast<size_t>(host)] = Start(host, {"agent", "--host", host == 1 ? "b" : "c"});
+    if (agents_[static_cast<size_t>(host)] != nullptr) NoteEnd(host);
+    agents_[static_cast<size_t>(host)] = Start(host, {"agent", "--host", NameOf(host)});
     ASSERT_TRUE(Agent(host).WaitFor("joined the cluster")) << Agent(host).output();
   }
   Program& Agent(int host) { return *agents_[static_cast<size_t>(host)]; }
@@ -112,19 +114,30 @@ class HostsTest : public ::testing::Test {
     EXPECT_TRUE(audit.value("ok", false)) << job << ": " << audit;
   }
 
+  static std::string NameOf(int host) { return std::string(1, static_cast<char>('a' + host)); }
+  // The exit code of what ends, or was killed.
+  int NoteEnd(int host) {
+    Program& program = host == 0 ? *up_ : Agent(host);
+    const int code = program.End();
+    ended_.push_back({NameOf(host), program.output()});
+    return code;
+  }
+
   void ExpectThatAllEnd() {
     for (const int host : {1, 2}) {
       Agent(host).Signal(SIGTERM);
-      EXPECT_EQ(Agent(host).End(), 75) << Agent(host).output();
+      EXPECT_EQ(NoteEnd(host), 75) << Agent(host).output();
     }
     up_->Signal(SIGINT);
-    EXPECT_EQ(up_->End(), 0) << up_->output();
+    EXPECT_EQ(NoteEnd(0), 0) << up_->output();
+    EXPECT_THAT(StartedTwice(ended_), ::testing::IsEmpty());
   }
 
   const Folder folder_;
   HostNetwork network_{3};
   std::unique_ptr<Program> up_;
   std::vector<std::unique_ptr<Program>> agents_;
+  std::vector<AgentSaid> ended_;  // all agents that there were, in the order of their ends
 };
 
 TEST_F(HostsTest, JobsEndWithTheBitsOfOneHostThoughHostsDieAndAreCutOff) {
@@ -145,6 +158,7 @@ TEST_F(HostsTest, JobsEndWithTheBitsOfOneHostThoughHostsDieAndAreCutOff) {
   ExpectCounted("one");
   ExpectCounted("two");
   ExpectThatAllEnd();
+  EXPECT_GT(StartsIn(ended_).size(), 6U) << "of two jobs with three members, and those of the host";
 }
 
 // All have the name of this machine, and networks of their own.

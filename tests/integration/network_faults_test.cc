@@ -330,6 +330,30 @@ TEST_F(NetworkFaults, AHostThatDiesSilentlyIsGoneOnWithout) {
   End();
 }
 
+// Two members of each job share a host, and with it each fault.
+TEST_F(NetworkFaults, HostsWithTwoMembersOfEachJobAreCutOffResetAndDie) {
+  Begin({.slots = {5, 4, 4}, .devices = {2, 2, 2}}, /*workers=*/6);
+  network_.Cut(2);
+  cluster_->AwaitWorkers(4);
+  cluster_->AwaitSteps(10);
+  network_.Heal(2);
+  cluster_->AwaitWorkers(6);
+  network_.CutInbound(1);
+  cluster_->AwaitWorkers(4);
+  cluster_->AwaitSteps(10);
+  network_.LiftRules(1);
+  cluster_->AwaitWorkers(6);
+  network_.ResetConnections(1);
+  AwaitPacketsTaken(1, 20);
+  network_.LiftRules(1);
+  cluster_->AwaitWorkers(6);
+  cluster_->Agent(2).Signal(SIGKILL);
+  cluster_->AwaitWorkers(4);
+  cluster_->AwaitSteps(10);
+  cluster_->Join(2);
+  End(6);
+}
+
 // Signs of life are short and get through, chunks are not and do not: the job stands still.
 // Sessions with that host are cut and made again for as long as the hole is there.
 TEST_F(NetworkFaults, AHoleForLongPacketsCutsSessionsAndIsGoneOnFrom) {

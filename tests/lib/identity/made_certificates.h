@@ -45,6 +45,17 @@ inline Identity WithNames(const Authority& authority, Identity identity, const c
 inline Identity ForOneEnd(const Authority& authority, Identity identity, const char* end) {
   return WithExtension(authority, std::move(identity), NID_ext_key_usage, end);
 }
+// It has signed itself.
+inline Identity SelfSigned(Identity identity) {
+  const auto leaf = std::move(openssl::ParseCertificates(identity.certificate_pem).value()[0]);
+  const auto key = openssl::ParseKey(identity.key_pem).value();
+  X509_set_issuer_name(leaf.get(), X509_get_subject_name(leaf.get()));
+  X509_EXTENSION_free(X509_delete_ext(
+      leaf.get(), X509_get_ext_by_NID(leaf.get(), NID_authority_key_identifier, -1)));
+  X509_sign(leaf.get(), key.get(), EVP_sha256());
+  identity.certificate_pem = openssl::PemOf(leaf.get());
+  return identity;
+}
 // It has a key of RSA with so many bits.
 inline Identity WithRsaKey(const Authority& authority, Identity identity, unsigned bits) {
   const auto leaf = std::move(openssl::ParseCertificates(identity.certificate_pem).value()[0]);
