@@ -174,7 +174,7 @@ void ReadEnvironment(std::string_view text) {
     Check(plan.status().code() == absl::StatusCode::kInvalidArgument, "what is wrong is said");
     return ReachError(plan.status().message());
   }
-  Reach("launcher", NameOf(plan->launcher));
+  Reach("launcher", std::string(NameOf(plan->launcher)));
   Check(plan->hosts_min >= 1 && plan->hosts_min <= plan->hosts_max, "hosts are in order");
   Check(plan->hosts_max <= kMostHosts, "hosts are bounded");
   Check(plan->number >= 0 && plan->number < plan->hosts_max, "this host is one of them");

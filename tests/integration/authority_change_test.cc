@@ -2,6 +2,7 @@
 // is started meets whom the one before has signed (docs/identity.md section 7). Some seconds pass,
 // in which processes look at their folders.
 #include <signal.h>
+#include <stdlib.h>
 
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
+#include "tests/support/run_trust.h"
 #include "tests/support/text_of.h"
 
 namespace muster::integration {
@@ -75,7 +77,9 @@ TEST(AuthorityChangeTest, TheAuthorityIsChangedWhileAJobRunsAndNobodyHalts) {
   await_renewed();
   kill_one();
   // Whoever has a copy of the certificate before is not locked out by the change.
+  setenv("MUSTER_TOKEN_FILE", AdminTokenFileOf(dir).c_str(), /*overwrite=*/1);
   Program old(MusterCommand({"list", "--to", cluster.url(), "--authority", copied}));
+  unsetenv("MUSTER_TOKEN_FILE");
   EXPECT_EQ(old.End(), 0) << old.output();
   EXPECT_EQ(cluster.Say({"certs", "change"}).exit_code, 64) << "one at a time";
   const UpCluster::Said finished = cluster.Say({"certs", "finish"});
