@@ -36,7 +36,7 @@ constexpr Duration kLeaveTime = std::chrono::seconds(5);
 // Other hosts end once they have read how the run ended; those that do not are not waited for.
 constexpr Duration kHostsLeaveTime = std::chrono::seconds(60);
 // For what has left to have ended, where the job is to go on.
-constexpr Duration kRoomPatience = std::chrono::seconds(2);
+constexpr Duration kRoomPatience = std::chrono::seconds(15);
 // A coordinator that is away when the job is to be stopped is waited for so long.
 constexpr Duration kStopPatience = std::chrono::seconds(60);
 
@@ -202,16 +202,14 @@ class TrainRun {
                                          .exit_code = exit_code});
   }
 
-  // `on_hosts` gets the names of those that are there, this one among them.
-  void WatchHosts(std::function<void(const std::vector<std::string>&)> on_hosts) {
+  // `on_hosts` gets those that are there, this one among them.
+  void WatchHosts(std::function<void(const std::vector<HostAnswer>&)> on_hosts) {
     hosts_watch_ =
         std::make_unique<EachSecond>([this, rest = Rest(), on_hosts = std::move(on_hosts)] {
-          const absl::StatusOr<std::vector<HostAnswer>> hosts = AllHosts(rest);
+          absl::StatusOr<std::vector<HostAnswer>> hosts = AllHosts(rest);
           if (!hosts.ok()) return;  // the coordinator is being started
-          std::vector<std::string> names;
-          for (const HostAnswer& host : *hosts)
-            if (host.up) names.push_back(host.name);
-          cluster_->Post([on_hosts, names = std::move(names)] { on_hosts(names); });
+          std::erase_if(*hosts, [](const HostAnswer& host) { return !host.up; });
+          cluster_->Post([on_hosts, hosts = *std::move(hosts)] { on_hosts(hosts); });
         });
   }
 
@@ -220,11 +218,12 @@ class TrainRun {
   void AwaitHosts() {
     screen_.Say(
         absl::StrCat("waiting for ", Plural(LeastHosts(), "host"), ", this one among them"));
-    WatchHosts([this](const std::vector<std::string>& names) {
+    WatchHosts([this](const std::vector<HostAnswer>& hosts) {
       if (follower_ != nullptr || stopping_) return;
-      present_ = names;
-      if (static_cast<int>(names.size()) < LeastHosts()) return;
-      screen_.Say(absl::StrCat(Plural(static_cast<int64_t>(names.size()), "host"), " are there"));
+      present_.clear();
+      for (const HostAnswer& host : hosts) present_.push_back(host.name);
+      if (static_cast<int>(hosts.size()) < LeastHosts()) return;
+      screen_.Say(absl::StrCat(Plural(static_cast<int64_t>(hosts.size()), "host"), " are there"));
       if (request_.hosts->on_enough) request_.hosts->on_enough();
       Follow();
     });
@@ -499,10 +498,10 @@ class TrainRun {
   void AwaitOtherHostsEnd() {
     if (const absl::Status told = Meet(ExitCodeOfJob()); !told.ok()) return TellNotTold(told);
     others_run_ = true;
-    WatchHosts([this](const std::vector<std::string>& names) {
+    WatchHosts([this](const std::vector<HostAnswer>& hosts) {
       const std::string self = cluster_->host();
-      others_run_ = std::any_of(names.begin(), names.end(),
-                                [&](const std::string& name) { return name != self; });
+      others_run_ = std::any_of(hosts.begin(), hosts.end(),
+                                [&](const HostAnswer& host) { return host.name != self; });
       EndOnceAllHaveLeft();
     });
     cluster_->After(kHostsLeaveTime, [this] {
@@ -562,19 +561,34 @@ class TrainRun {
               "checkpoint",
               Json::object());
     cluster_->Leave();
+    StopIfThereIsNoRoom();
   }
 
-  // A job that gave way because we leave goes on at once where the hosts that stay have room for
-  // it.
+  // A job that gave way goes on where the hosts that stay have room for it, once what has left
+  // there has ended. Those that were told to end may come again, so without a word to us they are
+  // waited for, as at the start.
   void StopIfThereIsNoRoom() {
-    const auto waits = [this] {
-      return leaving_ && !interrupted_ && !over_ && !stopping_ && result_.job.state == "queued";
-    };
-    if (!waits()) return;
-    cluster_->After(kRoomPatience, [this, waits] {
-      if (!waits()) return;
-      screen_.Say("the hosts that stay have no room for the job");
+    if (!request_.hosts) return;
+    if (result_.job.state != "queued") {
+      ++times_placed_;
+      return;
+    }
+    const auto stop = [this, times = times_placed_] {
+      if (times != times_placed_ || interrupted_ || over_ || stopping_) return;
+      screen_.Say(leaving_
+                      ? "the hosts that stay have no room for the job"
+                      : absl::StrCat("for ", HowLong(Seconds(request_.hosts->patience)),
+                                     " the hosts that are there have had no room for the job"));
       StopAfterCheckpoint();
+    };
+    cluster_->After(leaving_ ? kRoomPatience : request_.hosts->patience, stop);
+    if (!leaving_) return;
+    // So that nobody waits where all were told.
+    WatchHosts([this, stop](const std::vector<HostAnswer>& hosts) {
+      const bool any_stays = std::any_of(hosts.begin(), hosts.end(), [&](const HostAnswer& host) {
+        return !host.draining && host.name != cluster_->host();
+      });
+      if (!any_stays) stop();
     });
   }
 
@@ -723,6 +737,7 @@ class TrainRun {
   bool coordinator_down_ = true;
   bool interrupted_ = false;  // the job is stopped for a signal, or as time is up
   bool signalled_ = false;
+  int64_t times_placed_ = 0;     // how often the job was seen in another state than queued
   bool leaving_ = false;         // our members are to leave, as SIGTERM has said
   bool told_by_worker_ = false;  // the newest step that was shown
   std::string trouble_;   // why no checkpoint is made, as was told last; empty: nothing is known

@@ -398,8 +398,8 @@ class FirstHostTest : public JobRunTest {
     });
   }
   void OnStream(HandCluster& cluster) {
-    cluster.events.on_interrupt(SIGTERM);
-    EXPECT_EQ(cluster.leaves, 1);
+    if (is_told_) cluster.events.on_interrupt(SIGTERM);
+    EXPECT_EQ(cluster.leaves, is_told_ ? 1 : 0);
     EXPECT_EQ(cluster.stops, 0) << "the coordinator is needed";
     then_(cluster);
   }
@@ -412,8 +412,16 @@ class FirstHostTest : public JobRunTest {
     if (absl::StrContains(out_.str(), text)) return then();
     cluster_->Post([this, text, then] { AwaitText(text, then); });
   }
+  // It gives way, and waits.
+  void Queue() {
+    Set([](Answers& a) {
+      a.job["state"] = "queued";
+      a.stream->Send("2", "state", R"({"text":"the job waits"})");
+    });
+  }
   HandCluster* cluster_ = nullptr;
   std::function<void(HandCluster&)> then_;
+  bool is_told_ = true;
 };
 
 TEST_F(FirstHostTest, ToldToEndItLetsItsMembersLeaveAndStaysUntilTheRunIsOver) {
@@ -434,24 +442,29 @@ TEST_F(FirstHostTest, ToldToEndTwiceItStopsTheRunAfterACheckpoint) {
   EXPECT_THAT(out_.str(), HasSubstr("stopping after a checkpoint"));
 }
 
-TEST_F(FirstHostTest, AJobThatHasNoRoomElsewhereIsStopped) {
+TEST_F(FirstHostTest, AJobIsStoppedAtOnceWhereNobodyStays) {
+  then_ = [this](HandCluster&) { Queue(); };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("have no room for the job\nstopping after a checkpoint"));
+}
+
+TEST_F(FirstHostTest, AJobThatHasNoRoomOnThoseThatStayIsStoppedAMomentLater) {
+  Set([](Answers& a) { a.hosts = {{"here", "other"}, {"here"}}; });
   then_ = [this](HandCluster& cluster) {
-    Set([](Answers& a) {
-      a.job["state"] = "queued";
-      a.stream->Send("2", "state", R"({"text":"the job waits"})");
+    Queue();
+    AwaitLater(1, [&cluster] {
+      EXPECT_EQ(cluster.stops, 0);
+      cluster.later.front()();
     });
-    AwaitLater(1, [&cluster] { cluster.later.front()(); });
   };
   EXPECT_EQ(Run().exit_code, 75);
   EXPECT_THAT(out_.str(), HasSubstr("have no room for the job\nstopping after a checkpoint"));
 }
 
 TEST_F(FirstHostTest, AJobThatHasFoundRoomElsewhereGoesOn) {
+  Set([](Answers& a) { a.hosts = {{"here", "other"}, {"here"}}; });
   then_ = [this](HandCluster& cluster) {
-    Set([](Answers& a) {
-      a.job["state"] = "queued";
-      a.stream->Send("2", "state", R"({"text":"the job waits"})");
-    });
+    Queue();
     AwaitLater(1, [this, &cluster] {
       Set([](Answers& a) {
         a.job["state"] = "running";
@@ -467,6 +480,17 @@ TEST_F(FirstHostTest, AJobThatHasFoundRoomElsewhereGoesOn) {
   const JobResult result = Run();
   EXPECT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.exit_code, 0);
+}
+
+// Others were told to end, and may come again.
+TEST_F(FirstHostTest, AJobThatHasHadNoRoomForTooLongIsStopped) {
+  is_told_ = false;
+  then_ = [this](HandCluster& cluster) {
+    Queue();
+    AwaitLater(1, [&cluster] { cluster.later.front()(); });
+  };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("have had no room for the job\nstopping after a checkpoint"));
 }
 
 TEST_F(JobRunTest, HostsThatDoNotComeAreNamed) {

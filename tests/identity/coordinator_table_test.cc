@@ -231,6 +231,7 @@ class CoordinatorTable : public testing::Test {
     const MemberPeer member = certificates_.member();
     certificates_.PlaceMember(PlacementOfMember(places_, member.name));
     const MemberPeer asker = Sign(places_, "worker-0", {1, 1});
+    certificates_.SiblingIs(asker);
     steady_ = SessionOf(asker);
     steady_->Say(ToCoordinator(AskJob{kJob, asker.name}));
     EXPECT_TRUE(steady_->AwaitFrames(1)) << steady_->AwaitEnd();

@@ -100,6 +100,8 @@ class Certificates {
   void Signed(Identity identity) { signed_.push_back(std::move(identity)); }
   // The rightful member has this place, and not the one of Member().
   void PlaceMember(PlacementNumber placement) { member_.placement = placement; }
+  // Another member of that job, which takes part in it.
+  void SiblingIs(MemberPeer sibling) { sibling_ = std::move(sibling); }
   const MemberPeer& member() const { return member_; }
   MemberPeer evicted() const {
     MemberPeer evicted = member_;
@@ -131,11 +133,7 @@ class Certificates {
       case Who::kOtherHost: return Named(HostPeer{"beta"});
       case Who::kRevokedHost: return Named(HostPeer{"gone"});
       case Who::kMember: return Named(member());
-      case Who::kOtherMember: {
-        MemberPeer other = member();
-        other.name = "worker-7";
-        return Named(other);
-      }
+      case Who::kOtherMember: return Named(sibling_);
       case Who::kOtherJob: {
         MemberPeer other = member();
         other.job = "other";
@@ -161,6 +159,7 @@ class Certificates {
   const Authority ours_ = TestAuthority();
   const Authority foreign_ = TestAuthority();
   MemberPeer member_ = Member();
+  MemberPeer sibling_{"demo", "worker-2", PlacementNumber(0), Incarnation{2, 2}};
   std::vector<Identity> signed_;
 };
 

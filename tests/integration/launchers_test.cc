@@ -246,8 +246,7 @@ TEST_F(SlurmTest, TheLinesOfTheReadme) {
   std::string script = absl::StrCat("cd ", folder_ / "", "\nmkdir -p build/dev\nln -s ",
                                     MUSTER_PROGRAMS, " build/dev/bin\ncp -r ", MUSTER_SOURCE,
                                     "/examples .\nexport OMPI_ALLOW_RUN_AS_ROOT=1 "
-                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-                                    "OMPI_MCA_rmaps_base_oversubscribe=1\n");
+                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1\n");
   for (const std::string& line : lines) {
     if (absl::StrContains(line, "--node-rank")) continue;
     // Slurm would start its ranks: it is for clusters without one.

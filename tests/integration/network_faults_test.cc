@@ -331,7 +331,7 @@ TEST_F(NetworkFaults, AHostThatDiesSilentlyIsGoneOnWithout) {
 }
 
 // Two members of each job share a host, and with it each fault.
-TEST_F(NetworkFaults, HostsWithTwoMembersOfEachJobAreCutOffResetAndDie) {
+TEST_F(NetworkFaults, HostsWithTwoMembersOfEachJobBearThemAll) {
   Begin({.slots = {5, 4, 4}, .devices = {2, 2, 2}}, /*workers=*/6);
   network_.Cut(2);
   cluster_->AwaitWorkers(4);
@@ -343,15 +343,38 @@ TEST_F(NetworkFaults, HostsWithTwoMembersOfEachJobAreCutOffResetAndDie) {
   cluster_->AwaitSteps(10);
   network_.LiftRules(1);
   cluster_->AwaitWorkers(6);
+  network_.CutOutbound(2);
+  cluster_->AwaitWorkers(4);
+  cluster_->AwaitSteps(10);
+  network_.LiftRules(2);
+  cluster_->AwaitWorkers(6);
   network_.ResetConnections(1);
   AwaitPacketsTaken(1, 20);
   network_.LiftRules(1);
   cluster_->AwaitWorkers(6);
+  for (const int host : {0, 1, 2}) network_.Lose(host, 0.01);
+  AwaitPacketsTaken(1, 1);
+  cluster_->AwaitSteps(10);
+  for (const int host : {0, 1, 2}) network_.LiftRules(host);
+  network_.Narrow(2, "8mbit");
+  cluster_->AwaitSteps(10);
+  network_.Widen(2);
+  cluster_->AwaitWorkers(6);
+  network_.Unplug(2);
   cluster_->Agent(2).Signal(SIGKILL);
   cluster_->AwaitWorkers(4);
   cluster_->AwaitSteps(10);
+  network_.PlugIn(2);
   cluster_->Join(2);
-  End(6);
+  cluster_->AwaitWorkers(6);
+  // The job that sums cannot go on with both; the other one needs its server alone.
+  network_.CutPair(1, 2);
+  cluster_->AwaitEvent(
+      "a verdict", [](const auto& event) { return event.value("event", "") == "verdict"; },
+      kSummed);
+  cluster_->AwaitSteps(10);
+  for (const int host : {1, 2}) network_.LiftRules(host);
+  EndWithWhoIsThere();
 }
 
 // Signs of life are short and get through, chunks are not and do not: the job stands still.
@@ -360,7 +383,7 @@ TEST_F(NetworkFaults, AHoleForLongPacketsCutsSessionsAndIsGoneOnFrom) {
   Begin(kManySamples);
   network_.DropLongerThan(2, 1400);
   AwaitPacketsTaken(2, 5);
-  cluster_->AwaitLog(2, "broke: UNAVAILABLE: session with ");
+  cluster_->AwaitLog(2, "long packets are lost on the way");
   network_.LiftRules(2);
   EndWithWhoIsThere();
 }

@@ -182,8 +182,14 @@ absl::Status BreakReason(const grpc::Status& status, const std::string& peer) {
         absl::StrCat("connection to ", peer,
                      " refused; is the process that should listen there running? (", text, ")"));
   }
-  return absl::UnavailableError(
-      absl::StrCat("session with ", peer, " broke: ", text.empty() ? "the peer ended it" : text));
+  // Of the kernel, where all that goes one way, or all that is long, is lost (kSilentWayMs).
+  const bool is_silent = absl::StrContains(text, "Connection timed out");
+  return absl::UnavailableError(absl::StrCat(
+      "session with ", peer, " broke: ",
+      is_silent ? "what was sent is not acknowledged: its host is gone or cut off, or long packets "
+                  "are lost on the way (compare the MTU of both ends): "
+                : "",
+      text.empty() ? "the peer ended it" : text));
 }
 
 }  // namespace muster
