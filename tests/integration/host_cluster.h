@@ -86,8 +86,8 @@ class HostCluster {
   void AwaitLanes(int host, int64_t more) const;
   // Until the coordinator has a session with the agent of that host, or has none.
   void AwaitHost(int host, bool up) const;
-  // Until the log of a member on that host says so.
-  void AwaitLog(int host, const std::string& text) const;
+  // Until the log of a member says so.
+  void AwaitLog(const std::string& text) const;
 
   // Stops the jobs and sees that each has the bits of an undisturbed run, that its ledger adds up,
   // and that it never went back. By name, as the coordinator sees them.

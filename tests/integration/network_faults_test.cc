@@ -383,7 +383,8 @@ TEST_F(NetworkFaults, AHoleForLongPacketsCutsSessionsAndIsGoneOnFrom) {
   Begin(kManySamples);
   network_.DropLongerThan(2, 1400);
   AwaitPacketsTaken(2, 5);
-  cluster_->AwaitLog(2, "long packets are lost on the way");
+  // Either end of a session may see it first.
+  cluster_->AwaitLog("long packets are lost on the way");
   network_.LiftRules(2);
   EndWithWhoIsThere();
 }
