@@ -328,11 +328,12 @@ int32_t MembersOf(const PlacedJob& job) {
 // One decision, while it is made.
 class Decider {
  public:
-  explicit Decider(PlacementInput input)
+  // `name_space`: whose hosts and jobs these are; empty: hosts are of everybody.
+  Decider(PlacementInput input, const std::string& name_space)
       : room_(input.hosts, input.running),
         queued_(InOrder(std::move(input.queued))),
         quotas_(std::move(input.quotas)),
-        of_namespace_(OfNamespace(input.hosts)) {
+        of_namespace_(name_space.empty() ? "" : absl::StrCat(" for namespace ", name_space)) {
     for (PlacedJob& job : InOrder(std::move(input.running))) {
       held_[job.name_space] += MembersOf(job);
       Places places(room_, job.left_out, job.placed, job.apart);
@@ -365,12 +366,6 @@ class Decider {
     Places places;
     std::set<std::string> fresh{};  // workers that it gets now
   };
-
-  // " of namespace vision", where hosts are of namespaces.
-  static std::string OfNamespace(const std::vector<HostRoom>& hosts) {
-    const bool any = !hosts.empty() && !hosts.front().name_space.empty();
-    return any ? absl::StrCat(" for namespace ", hosts.front().name_space) : "";
-  }
 
   const Host* HostOf(const PlacedJob& job, const std::string& member) const {
     const auto it = job.placed.find(member);
@@ -838,7 +833,7 @@ class Decider {
   }
 
   std::string WhyItWaits(const QueuedJob& job) const {
-    if (room_.empty()) return "waits for a host agent";
+    if (room_.empty()) return absl::StrCat("waits for a host agent", of_namespace_);
     const int32_t total = room_.SlotsFor(job.left_out), free = room_.FreeFor(job.left_out);
     const int32_t least = LeastOf(job);
     if (least > total)
@@ -946,10 +941,10 @@ int32_t MostWorkersOn(const HostRoom& host, int32_t devices_each) {
 PlacementDecision DecidePlacement(PlacementInput input) {
   const bool is_apart = std::any_of(input.hosts.begin(), input.hosts.end(),
                                     [](const auto& host) { return !host.name_space.empty(); });
-  if (!is_apart) return Decider(std::move(input)).Decide();
+  if (!is_apart) return Decider(std::move(input), "").Decide();
   PlacementDecision whole;
   for (auto& [name_space, part] : ByNamespace(std::move(input)))
-    Add(Decider(std::move(part)).Decide(), whole);
+    Add(Decider(std::move(part), name_space).Decide(), whole);
   return whole;
 }
 

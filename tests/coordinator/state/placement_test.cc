@@ -540,7 +540,7 @@ TEST(Placement, AHostTakesJobsOfItsNamespaceOnly) {
        {},
        {queued("a", 1, 1, "text")},
        "",
-       {{"a", "waits for a host agent"}}},
+       {{"a", "waits for a host agent for namespace text"}}},
       {"the head of one holds up no other",
        {With(Running("r", 1, {"v"}), 0, "vision")},
        {queued("a", 2, 2, "vision"), queued("b", 3, 4, "speech")},
