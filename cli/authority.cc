@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
-#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 

@@ -12,7 +12,6 @@
 #include "absl/time/clock.h"
 #include "coordinator/runtime/background.h"
 #include "coordinator/runtime/once.h"
-#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/identity/clocks.h"
 

@@ -210,7 +210,7 @@ void RunRound(int seed, Times& times) {
 
 TEST(Drains, AnyHostsMayBeToldToEndAndNobodyGoesBack) {
   const int rounds = FromEnvironment("MUSTER_DRAIN_ROUNDS", MUSTER_ROUNDS);
-  const int first = FromEnvironment("MUSTER_DRAIN_SEED", 1);
+  const int first = FromEnvironment("MUSTER_DRAIN_SEED", MUSTER_FIRST_SEED);
   Times times;
   for (int seed = first; seed < first + rounds; ++seed) {
     SCOPED_TRACE(absl::StrCat("MUSTER_DRAIN_ROUNDS=1 MUSTER_DRAIN_SEED=", seed));
