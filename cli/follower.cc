@@ -12,6 +12,14 @@ namespace muster::cli {
 namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(100);
+// More wrong tokens than a few a minute are not even looked at.
+constexpr Duration kPauseOfStrangers = std::chrono::seconds(1);
+
+// The token is not known any more, or too many were wrong.
+bool IsNotLetIn(const absl::Status& why) {
+  return absl::IsUnauthenticated(why) || absl::IsPermissionDenied(why) ||
+         absl::IsResourceExhausted(why);
+}
 
 // How often we ask a coordinator that is away: the job is over by then, and its result is known.
 constexpr int kFingerprintTries = 100;
@@ -76,7 +84,7 @@ void Follower::Follow() {
       return OnEvent(event);
     });
     // A stream that ended in order ended with the job.
-    if (!followed.ok() && stop_.WaitFor(kPause)) return;
+    if (!followed.ok() && PauseAfter(followed)) return;
   } while (!FinishIfOver());
 }
 
@@ -129,6 +137,13 @@ bool Follower::FinishIfOver() {
   return true;
 }
 
+// True: this is being destroyed.
+bool Follower::PauseAfter(const absl::Status& failed) {
+  if (!IsNotLetIn(failed)) return stop_.WaitFor(kPause);
+  post_([this, failed] { events_.on_not_let_in(failed); });
+  return stop_.WaitFor(kPauseOfStrangers);
+}
+
 void Follower::SetWish(Wish wish) {
   {
     MutexLock lock(mutex_);
@@ -151,10 +166,10 @@ void Follower::CarryWishes() {
     if (wish == Wish::kEnd) return;
     const absl::Status heard =
         wish == Wish::kStop ? rest_.Stop(id_).status() : rest_.Cancel(id_).status();
-    if (!IsPassing(heard)) {
+    if (!IsPassing(heard) && !IsNotLetIn(heard)) {
       MutexLock lock(mutex_);
       if (wish_ == wish) wish_ = Wish::kNone;
-    } else if (stop_.WaitFor(kPause)) {
+    } else if (PauseAfter(heard)) {
       return;
     }
   }

@@ -19,6 +19,8 @@ struct FollowerEvents {
   // Once it is accepted, when its state has changed and at each checkpoint.
   std::function<void(const JobAnswer&)> on_job;
   std::function<void(const absl::Status&)> on_refused;  // the last call
+  // It is not told what it asks, for who it is, and asks again each second.
+  std::function<void(const absl::Status&)> on_not_let_in;
   std::function<void(const EventAnswer&)> on_event;
   // The last call: the job is over. `fingerprints`: all that there are.
   std::function<void(const JobAnswer&, const std::vector<StepFingerprint>& fingerprints)> on_over;
@@ -49,6 +51,7 @@ class Follower {
   bool FinishIfOver();
   bool OnEvent(const EventAnswer& event);
   void SetWish(Wish wish);
+  bool PauseAfter(const absl::Status& failed);
 
   const RestClient rest_;
   const std::string id_;

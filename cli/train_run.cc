@@ -35,6 +35,8 @@ using Json = nlohmann::ordered_json;
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 // Other hosts end once they have read how the run ended; those that do not are not waited for.
 constexpr Duration kHostsLeaveTime = std::chrono::seconds(60);
+// Longer than a host that lost its way is waited for.
+constexpr Duration kAlonePatience = std::chrono::seconds(30);
 // For what has left to have ended, where the job is to go on.
 constexpr Duration kRoomPatience = std::chrono::seconds(15);
 // A coordinator that is away when the job is to be stopped is waited for so long.
@@ -158,7 +160,13 @@ class TrainRun {
         [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
         FollowerEvents{
             .on_job = [this](const JobAnswer& job) { OnJob(job); },
-            .on_refused = [this](const absl::Status& why) { GiveUp(why); },
+            .on_refused =
+                [this](const absl::Status& why) {
+                  const bool is_token =
+                      absl::IsUnauthenticated(why) || absl::IsPermissionDenied(why);
+                  GiveUp(is_token ? NotLetIn(why) : why);
+                },
+            .on_not_let_in = [this](const absl::Status& why) { OnNotLetIn(why); },
             .on_event = [this](const EventAnswer& event) { OnEvent(event); },
             .on_over = [this](const JobAnswer& job,
                               const std::vector<StepFingerprint>& list) { OnOver(job, list); }});
@@ -186,10 +194,10 @@ class TrainRun {
     MUSTER_ASSIGN_OR_RETURN(const std::string token,
                             FindToken({}, result_.folder, cluster_->url()));
     if (!token.empty()) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat(result_.folder,
-                     "/store/identity/admin.token is gone, with which the coordinator of this "
-                     "folder is asked: put the token of an admin there"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        result_.folder,
+        "/store/identity/admin.token is gone, or no file that this user may read; with "
+        "it the coordinator of this folder is asked: put the token of an admin there"));
   }
 
   int LeastHosts() const { return request_.hosts ? request_.hosts->plan.hosts_min : 1; }
@@ -411,6 +419,7 @@ class TrainRun {
 
   void OnJob(const JobAnswer& job) {
     result_.job = job;
+    OnLetIn();
     StopIfThereIsNoRoom();
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
@@ -458,6 +467,7 @@ class TrainRun {
   }
 
   void OnEvent(const EventAnswer& event) {
+    OnLetIn();
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
@@ -562,6 +572,23 @@ class TrainRun {
               Json::object());
     cluster_->Leave();
     StopIfThereIsNoRoom();
+    WatchHosts([this](const std::vector<HostAnswer>& hosts) {
+      const bool any_stays = std::any_of(hosts.begin(), hosts.end(), [&](const HostAnswer& host) {
+        return !host.draining && host.name != cluster_->host();
+      });
+      OnStaying(any_stays);
+    });
+  }
+
+  // Where all were told nobody waits; a host that is lost may come back.
+  void OnStaying(bool any_stays) {
+    if (std::exchange(nobody_stays_, !any_stays) == !any_stays) return;
+    const int64_t times = ++times_staying_;
+    if (any_stays) return;
+    StopIfThereIsNoRoom();
+    cluster_->After(kAlonePatience, [this, times] {
+      if (times == times_staying_) StopWithoutRoom();
+    });
   }
 
   // A job that gave way goes on where the hosts that stay have room for it, once what has left
@@ -573,23 +600,41 @@ class TrainRun {
       ++times_placed_;
       return;
     }
-    const auto stop = [this, times = times_placed_] {
-      if (times != times_placed_ || interrupted_ || over_ || stopping_) return;
-      screen_.Say(leaving_
-                      ? "the hosts that stay have no room for the job"
-                      : absl::StrCat("for ", HowLong(Seconds(request_.hosts->patience)),
-                                     " the hosts that are there have had no room for the job"));
-      StopAfterCheckpoint();
-    };
-    cluster_->After(leaving_ ? kRoomPatience : request_.hosts->patience, stop);
-    if (!leaving_) return;
-    // So that nobody waits where all were told.
-    WatchHosts([this, stop](const std::vector<HostAnswer>& hosts) {
-      const bool any_stays = std::any_of(hosts.begin(), hosts.end(), [&](const HostAnswer& host) {
-        return !host.draining && host.name != cluster_->host();
-      });
-      if (!any_stays) stop();
+    if (leaving_ && nobody_stays_) return StopWithoutRoom();
+    cluster_->After(leaving_ ? kRoomPatience : request_.hosts->patience,
+                    [this, times = times_placed_] {
+                      if (times == times_placed_) StopWithoutRoom();
+                    });
+  }
+
+  void StopWithoutRoom() {
+    if (interrupted_ || over_ || stopping_) return;
+    screen_.Say(leaving_ ? "the hosts that stay have no room for the job"
+                         : absl::StrCat("for ", HowLong(Seconds(request_.hosts->patience)),
+                                        " the hosts that are there have had no room for the job"));
+    StopAfterCheckpoint();
+  }
+
+  // Somebody has taken our token away, or put another one into its place.
+  void OnNotLetIn(const absl::Status& why) {
+    if (over_ || stopping_ || std::exchange(not_let_in_, true)) return;
+    const absl::Status told = NotLetIn(why);
+    ShowEvent("note", absl::StrCat("warning: ", told.message(), ", within a minute"),
+              Json::object());
+    cluster_->After(kStopPatience, [this, told, times = times_let_in_] {
+      if (times == times_let_in_ && !over_) GiveUp(told);
     });
+  }
+
+  absl::Status NotLetIn(const absl::Status& why) const {
+    if (!IsAskedForToken()) return why;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the coordinator of this folder does not let us ask (", why.message(),
+        "): put the token of an admin into ", result_.folder, "/store/identity/admin.token"));
+  }
+
+  void OnLetIn() {
+    if (std::exchange(not_let_in_, false)) ++times_let_in_;
   }
 
   void OnTimeIsUp() {
@@ -737,6 +782,10 @@ class TrainRun {
   bool coordinator_down_ = true;
   bool interrupted_ = false;  // the job is stopped for a signal, or as time is up
   bool signalled_ = false;
+  bool nobody_stays_ = false;    // of the other hosts, as we looked last
+  int64_t times_staying_ = 0;    // how often that has changed
+  bool not_let_in_ = false;      // the coordinator does not know our token
+  int64_t times_let_in_ = 0;     // how often it did so again
   int64_t times_placed_ = 0;     // how often the job was seen in another state than queued
   bool leaving_ = false;         // our members are to leave, as SIGTERM has said
   bool told_by_worker_ = false;  // the newest step that was shown

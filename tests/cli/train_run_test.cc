@@ -419,6 +419,9 @@ class FirstHostTest : public JobRunTest {
       a.stream->Send("2", "state", R"({"text":"the job waits"})");
     });
   }
+  void OthersEnd() {
+    Set([](Answers& a) { a.hosts = {{"here"}}; });
+  }
   HandCluster* cluster_ = nullptr;
   std::function<void(HandCluster&)> then_;
   bool is_told_ = true;
@@ -449,11 +452,12 @@ TEST_F(FirstHostTest, AJobIsStoppedAtOnceWhereNobodyStays) {
 }
 
 TEST_F(FirstHostTest, AJobThatHasNoRoomOnThoseThatStayIsStoppedAMomentLater) {
-  Set([](Answers& a) { a.hosts = {{"here", "other"}, {"here"}}; });
+  Set([](Answers& a) { a.hosts = {{"here", "other"}}; });
   then_ = [this](HandCluster& cluster) {
     Queue();
-    AwaitLater(1, [&cluster] {
+    AwaitLater(1, [this, &cluster] {
       EXPECT_EQ(cluster.stops, 0);
+      OthersEnd();
       cluster.later.front()();
     });
   };
@@ -462,7 +466,7 @@ TEST_F(FirstHostTest, AJobThatHasNoRoomOnThoseThatStayIsStoppedAMomentLater) {
 }
 
 TEST_F(FirstHostTest, AJobThatHasFoundRoomElsewhereGoesOn) {
-  Set([](Answers& a) { a.hosts = {{"here", "other"}, {"here"}}; });
+  Set([](Answers& a) { a.hosts = {{"here", "other"}}; });
   then_ = [this](HandCluster& cluster) {
     Queue();
     AwaitLater(1, [this, &cluster] {
@@ -473,6 +477,7 @@ TEST_F(FirstHostTest, AJobThatHasFoundRoomElsewhereGoesOn) {
       });
       AwaitText("and its state was looked at", [this, &cluster] {
         cluster.later.front()();
+        OthersEnd();
         Become("done", 0);
       });
     });
@@ -480,6 +485,13 @@ TEST_F(FirstHostTest, AJobThatHasFoundRoomElsewhereGoesOn) {
   const JobResult result = Run();
   EXPECT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.exit_code, 0);
+}
+
+// The other one was lost before the job had begun there.
+TEST_F(FirstHostTest, WhereNobodyStaysForLongTheRunIsStopped) {
+  then_ = [this](HandCluster& cluster) { AwaitLater(1, [&cluster] { cluster.later.front()(); }); };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("have no room for the job\nstopping after a checkpoint"));
 }
 
 // Others were told to end, and may come again.
@@ -636,6 +648,27 @@ TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   ASSERT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.exit_code, 75);
   EXPECT_THAT(out_.str(), HasSubstr("stopping after a checkpoint"));
+}
+
+// Somebody has taken its token away.
+TEST_F(JobRunTest, AStopThatIsRefusedForItsTokenIsToldAndAskedAgainUntilItIsGivenUp) {
+  Set([](Answers& a) { a.stop_answer = absl::UnauthenticatedError("the token is not known"); });
+  std::function<void()> give_up;
+  on_start_ = [&](HandCluster& cluster) {
+    cluster.events.on_coordinator(true);
+    give_up = [&] {
+      if (cluster.later.size() < 2) return cluster.Post(give_up);
+      EXPECT_EQ(cluster.stops, 0);
+      cluster.later[1]();
+    };
+    cluster.Post([&] {
+      cluster.events.on_interrupt(2);
+      give_up();
+    });
+  };
+  const JobResult result = Run();
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("the token is not known"));
+  EXPECT_THAT(out_.str(), HasSubstr("warning: the token is not known"));
 }
 
 TEST_F(JobRunTest, ASecondCtrlCStopsAtOnce) {

@@ -151,6 +151,32 @@ TEST(RunIdentityTest, ATrainWhoseTokenIsGoneEndsAndSaysWhereItBelongs) {
   EXPECT_THAT(second.output(), HasSubstr("admin.token is gone"));
 }
 
+// Nobody who trains hears it otherwise, and the run would neither end nor be stopped.
+TEST(RunIdentityTest, ATrainWhoseTokenIsRevokedSaysSoAndGoesOnWithAnother) {
+  AdoptOrphans();
+  const Folder folder;
+  const std::string dir = folder / "job";
+  WriteFile(folder / "job.yaml", CountingSpec(1009, /*lanes=*/7, /*epochs=*/100'000));
+  Program train(MusterCommand({"train", folder / "job.yaml", "--dir", dir, "--json"}));
+  ASSERT_TRUE(train.WaitFor("\"event\":\"step\"")) << train.output();
+  const auto say = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--dir", dir});
+    Program program(MusterCommand(words));
+    EXPECT_EQ(program.End(), 0) << words[1] << ": " << program.output();
+    return program.output();
+  };
+  const std::string boss = say({"token", "make", "boss", "--role", "admin", "--namespace", "*"});
+  const std::string list = say({"token", "list", "--json"});
+  const nlohmann::json first = nlohmann::json::parse(list.substr(0, list.find('\n')));
+  say({"token", "revoke", first.value("id", "")});
+  EXPECT_TRUE(train.WaitFor("does not let us ask")) << train.output();
+  EXPECT_THAT(train.output(), HasSubstr("/store/identity/admin.token, within a minute"));
+  WriteFile(dir + "/store/identity/admin.token", boss);
+  train.Signal(SIGTERM);
+  EXPECT_EQ(train.End(), 75) << train.output();
+  EXPECT_EQ(ReadJson(dir + "/result.json").value("state", ""), "stopped");
+}
+
 // Whoever says something in plain text there.
 absl::Status SayTo(const std::string& address, const std::string& header) {
   const std::unique_ptr<GrpcTransport> transport = MakeGrpcTransport({});
