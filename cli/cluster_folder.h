@@ -24,6 +24,9 @@ std::string UrlOfCluster(const std::string& cluster);
 // The file of whom members of that cluster trust; empty: there is none.
 std::string AuthorityFileIn(const std::string& cluster);
 
+// kPermissionDenied: this user may not look where whom to trust lies, if it is there.
+absl::Status CheckMayLook(const std::string& cluster);
+
 // Where other hosts join it, empty: they do not. And the file with the secret that they need.
 std::string JoinAddressOf(const std::string& cluster);
 std::string JoinSecretFileOf(const std::string& cluster);

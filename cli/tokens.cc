@@ -68,6 +68,7 @@ absl::StatusOr<FoundTrust> FindTrust(const TokenPlaces& places, const RemoteArgu
     if (!cluster.ok()) return Prefix(absl::StrCat(called, ": ", file), cluster.status());
     return FoundTrust{{*std::move(pem), *std::move(cluster)}, file == of_folder};
   }
+  if (remote.has_dir) MUSTER_RETURN_IF_ERROR(CheckMayLook(remote.dir));
   return FoundTrust{};
 }
 
