@@ -149,7 +149,9 @@ void ServerStream::StartFinish(const absl::Status& why, Completion* done) {
 absl::Status ServerStream::PeerReason() const {
   return absl::UnavailableError(
       absl::StrCat("session with ", peer(),
-                   " broke: the peer closed it, died, or sent a message above the limits"));
+                   " broke: the peer closed it, died, or sent a message above the limits; or the "
+                   "way to it is cut, or long packets are lost on the way (compare the MTU of both "
+                   "ends)"));
 }
 
 }  // namespace muster
