@@ -97,15 +97,6 @@ std::string UrlOfCluster(const std::string& cluster) {
 
 // As lib/identity/identity_folder.h lays an identity out, ours or somebody else's; in a folder of
 // muster up the coordinator's own is `store`.
-absl::Status CheckMayLook(const std::string& cluster) {
-  const std::string folder = cluster + "/store/identity";
-  if (access((folder + "/current").c_str(), F_OK) == 0 || errno != EACCES) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(folder,
-                   " may not be read by this user: give the command as the one who may, or "
-                   "with --to, --authority and a token of your own (MUSTER_TOKEN_FILE)"));
-}
-
 std::string AuthorityFileIn(const std::string& cluster) {
   for (const char* place :
        {"/identity/current/authority.pem", "/identity/authority.pem",
@@ -114,6 +105,15 @@ std::string AuthorityFileIn(const std::string& cluster) {
     if (fs::exists(cluster + place, ignored)) return cluster + place;
   }
   return "";
+}
+
+absl::Status CheckMayLook(const std::string& cluster) {
+  const std::string folder = cluster + "/store/identity";
+  if (access((folder + "/current").c_str(), F_OK) == 0 || errno != EACCES) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat(folder,
+                   " may not be read by this user: give the command as the one who may, or "
+                   "with --to, --authority and a token of your own (MUSTER_TOKEN_FILE)"));
 }
 
 std::string JoinAddressOf(const std::string& cluster) {

@@ -187,7 +187,7 @@ void Joining::SignUser(const std::string& user, const std::string& token_id,
   if (user.empty())
     return reply(absl::FailedPreconditionError(
         "this coordinator asks nobody who he is, and so signs nobody's name; start it with "
-        "--tokens, as muster up --tokens does"));
+        "--tokens, as that of muster up is"));
   if (const absl::Status right = CheckPublicKey(public_key); !right.ok()) return reply(right);
   const auto answer = Once(std::move(reply));  // also where what waits is dropped
   Leaf leaf{.name = {cluster_, UserPeer{user}}, .public_key = public_key};
