@@ -479,7 +479,7 @@ cli::RunSurroundings SurroundingsOfOurs() {
 }
 
 // On a host that another muster run has started this one on: its environment comes first, then
-// wishes, each as if it were SIGTERM.
+// wishes, each as if it were SIGINT: at the first host it is a word about the run.
 absl::StatusOr<std::unique_ptr<cli::SshInput>> BeginOverSsh(cli::RunSurroundings& surroundings) {
   std::cout << cli::kSshBegun << std::endl;
   MUSTER_ASSIGN_OR_RETURN(const Environment environment,
@@ -489,7 +489,7 @@ absl::StatusOr<std::unique_ptr<cli::SshInput>> BeginOverSsh(cli::RunSurroundings
     surroundings.set_environment(name, value);
   }
   return std::make_unique<cli::SshInput>(STDIN_FILENO, cli::SshInput::Patience{},
-                                         [] { kill(getpid(), SIGTERM); });
+                                         [] { kill(getpid(), SIGINT); });
 }
 
 int Run(const cli::RunArguments& arguments, const cli::ClusterMaker& make_cluster,

@@ -28,6 +28,8 @@
 namespace muster::integration {
 namespace {
 
+using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -53,7 +55,8 @@ class LaunchersTest : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     return MusterCommand(words);
   }
-  // mpirun would end all when one of them ends other than with 0.
+  // mpirun would end all when one of them ends other than with 0, and tells nobody of it where it
+  // is asked not to.
   std::unique_ptr<Program> Mpirun(int ranks, const std::vector<std::string>& run) const {
     std::vector<std::string> words = {"/usr/bin/mpirun",
                                       "--allow-run-as-root",
@@ -65,8 +68,22 @@ class LaunchersTest : public ::testing::Test {
                                       "0",
                                       "-n",
                                       absl::StrCat(ranks)};
+    for (const std::string& word :
+         {std::string("/bin/sh"), std::string("-c"),
+          absl::StrCat("\"$@\"; echo $? >", folder_ / "exit-code-", "$OMPI_COMM_WORLD_RANK"),
+          std::string("sh")})
+      words.push_back(word);
     words.insert(words.end(), run.begin(), run.end());
     return std::make_unique<Program>(words);
+  }
+  // Of the ranks of mpirun, which has ended.
+  std::vector<int> ExitCodes(int ranks) const {
+    std::vector<int> codes;
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::ifstream in(folder_ / absl::StrCat("exit-code-", rank));
+      in >> codes.emplace_back(-1);
+    }
+    return codes;
   }
   void ExpectResult(const std::string& dir, const std::string& state, int epochs) {
     const nlohmann::json result = ReadJson(folder_ / (dir + "/result.json"));
@@ -106,7 +123,8 @@ TEST_F(MpirunTest, SigtermToOneHostDrainsIt) {
   const auto mpirun = Mpirun(3, Run("many", "run", {"--workers", "3"}));
   ASSERT_TRUE(mpirun->WaitFor("\"event\":\"step\"")) << mpirun->output();
   kill(PidIn(FolderOfHost(folder_ / "run", 2)), SIGTERM);
-  EXPECT_EQ(mpirun->End(), 75) << mpirun->output();
+  EXPECT_EQ(mpirun->End(), 0) << mpirun->output();
+  EXPECT_THAT(ExitCodes(3), ElementsAre(0, 0, 75));
   ExpectResult("run", "done", kManyEpochs);
   ExpectExitCode("run", 0);
 }
@@ -119,7 +137,8 @@ TEST_F(MpirunTest, SigtermToAllStopsAfterACheckpointAndTheSameCommandGoesOn) {
     for (const std::string& host : {std::string(folder_ / "run"), FolderOfHost(folder_ / "run", 1),
                                     FolderOfHost(folder_ / "run", 2)})
       kill(PidIn(host), SIGTERM);
-    EXPECT_EQ(mpirun->End(), 75) << mpirun->output();
+    EXPECT_EQ(mpirun->End(), 0) << mpirun->output();
+    EXPECT_THAT(ExitCodes(3), Each(75));
   }
   ExpectResult("run", "stopped", 0);
   ExpectExitCode("run", 75);
@@ -135,7 +154,8 @@ TEST_F(MpirunTest, AWarningToAllStopsAfterACheckpointWithAllMembers) {
   for (const std::string& host : {FolderOfHost(folder_ / "run", 1),
                                   FolderOfHost(folder_ / "run", 2), std::string(folder_ / "run")})
     kill(PidIn(host), SIGUSR1);
-  EXPECT_EQ(mpirun->End(), 75) << mpirun->output();
+  EXPECT_EQ(mpirun->End(), 0) << mpirun->output();
+  EXPECT_THAT(ExitCodes(3), Each(75));
   ExpectResult("run", "stopped", 0);
   EXPECT_THAT(mpirun->output(), Not(HasSubstr("is to leave")));
 }
@@ -143,12 +163,13 @@ TEST_F(MpirunTest, AWarningToAllStopsAfterACheckpointWithAllMembers) {
 // Each host reads the job for itself: what is wrong with it ends all, and no host waits.
 TEST_F(MpirunTest, ABadJobEndsAllHosts) {
   const auto mpirun = Mpirun(2, Run("once", "run", {"--set", "batch=0"}));
-  EXPECT_EQ(mpirun->End(), 64) << mpirun->output();
+  EXPECT_EQ(mpirun->End(), 0) << mpirun->output();
+  EXPECT_THAT(ExitCodes(2), Each(64));
 }
 
 TEST_F(MpirunTest, TellsWhoHasNotJoined) {
   Program alone(Run("once", "run",
-                    {"--nnodes", "3", "--node-rank", "0", "--join-timeout", "1", "--coordinator",
+                    {"--nnodes", "3", "--node-rank", "0", "--join-timeout", "10", "--coordinator",
                      "127.0.0.1:0"}));
   EXPECT_EQ(alone.End(), 75);
   EXPECT_THAT(alone.output(), HasSubstr("without 1, 2"));
@@ -174,17 +195,20 @@ class SlurmTest : public LaunchersTest {
   }
   // Runs a script of bash in an allocation of so many nodes with two tasks each. Nothing but srun
   // says there what is where.
-  std::unique_ptr<Program> Allocation(int nodes, const std::string& script) const {
+  std::unique_ptr<Program> Allocation(int nodes, const std::string& script) {
     WriteFile(folder_ / "script", "set -eu\n" + script);
     return std::make_unique<Program>(std::vector<std::string>{
-        MUSTER_SLURM "/in-slurm", folder_ / "slurm", absl::StrCat(nodes), "salloc",
-        absl::StrCat("-N", nodes), "--ntasks-per-node=2", "bash", folder_ / "script"});
+        MUSTER_SLURM "/in-slurm", folder_ / absl::StrCat("slurm", ++slurms_), absl::StrCat(nodes),
+        "salloc", absl::StrCat("-N", nodes), "--ntasks-per-node=2", "bash", folder_ / "script"});
   }
   std::string Srun(const std::string& options, const std::string& spec,
                    const std::string& dir) const {
     return absl::StrCat("srun ", options, " ",
                         absl::StrJoin(Run(spec, dir, {"--workers", "2"}), " "));
   }
+
+  // Each is new: one that finds the state of another takes its nodes for lost.
+  int slurms_ = 0;
 };
 
 // Two steps of one allocation at once, with several hosts on each node: the second one is begun and

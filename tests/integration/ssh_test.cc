@@ -11,6 +11,7 @@
 #include <iterator>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -26,7 +27,9 @@
 namespace muster::integration {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr int kHosts = 3;
@@ -112,10 +115,20 @@ class SshTest : public ::testing::Test {
           return on() && setenv("PATH", path.c_str(), 1) == 0;
         });
   }
-  std::string Environment(int host) const {
+  // Of each process that this host has started.
+  std::vector<std::string> Environments(int host) const {
     const pid_t pid = PidIn(FolderOfHost(folder_ / "run", host));
-    std::ifstream in(absl::StrCat("/proc/", pid, "/environ"));
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    std::vector<std::string> all;
+    std::error_code none;
+    for (const auto& thread :
+         std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"), none)) {
+      std::ifstream children(thread.path() / "children");
+      for (pid_t child = 0; children >> child;) {
+        std::ifstream in(absl::StrCat("/proc/", child, "/environ"));
+        all.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+      }
+    }
+    return all;
   }
   void ExpectResult(const std::string& state, int epochs) {
     const nlohmann::json result = ReadJson(folder_ / "run/result.json");
@@ -135,7 +148,8 @@ TEST_F(SshTest, TrainsOnAllHostsWithTheEnvironmentThatIsNamed) {
   const auto run = Run("many", {"--hosts", "a,b,c", "--env", "MUSTER_TEST_A=one two"});
   ASSERT_TRUE(run->WaitFor("\"event\":\"step\"")) << run->output();
   for (int host = 0; host < kHosts; ++host)
-    EXPECT_THAT(Environment(host), HasSubstr("MUSTER_TEST_A=one two")) << host;
+    EXPECT_THAT(Environments(host), AllOf(Not(IsEmpty()), Each(HasSubstr("MUSTER_TEST_A=one two"))))
+        << host;
   EXPECT_EQ(run->End(), 0) << run->output();
   EXPECT_THAT(run->output(), Not(HasSubstr("muster-run-begun")));
   ExpectResult("done", kManyEpochs);
