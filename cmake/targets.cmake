@@ -12,11 +12,15 @@ function(muster_library name)
   endif()
 endfunction()
 
+# programs builds all of them, without tests.
+add_custom_target(programs)
+
 # muster_program(NAME SRCS … DEPS …): an executable in build/<preset>/bin.
 function(muster_program name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_link_libraries(${name} PRIVATE muster_options ${ARG_DEPS})
+  add_dependencies(programs ${name})
 endfunction()
 
 # muster_shipped_program(NAME SRCS … DEPS …): a program that people get, which speaks no plain text. NAME-parts is all of
@@ -27,6 +31,7 @@ function(muster_shipped_program name)
   target_link_libraries(${name}-parts PUBLIC muster_options muster_launch_plaintext ${ARG_DEPS})
   add_executable(${name} ${CMAKE_SOURCE_DIR}/lib/launch/no_plaintext.cc)
   target_link_libraries(${name} PRIVATE ${name}-parts)
+  add_dependencies(programs ${name})
 endfunction()
 
 # generated_sources makes what is generated and builds nothing: who reads sources needs no more (./dev lint).
