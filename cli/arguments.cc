@@ -171,8 +171,10 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   TrainArguments train;
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   RunArguments run;
-  UpArguments up{.slots = cores};
-  AgentArguments agent{.slots = cores};
+  UpArguments up;
+  up.slots = cores;
+  AgentArguments agent;
+  agent.slots = cores;
   RemoteArguments remote;
   DemoArguments demo;
   CertsArguments certs;

@@ -28,21 +28,25 @@ struct TrainArguments {
   bool json = false;
 };
 
-struct AgentArguments {
+// Of a host of a cluster, whose members an agent starts.
+struct HostArguments {
+  std::string host;              // empty: the machine's name
+  std::string node;              // of the machine; empty: a name of its own
+  double lease = 0;              // seconds; 0: the default
+  int64_t thread_patience = 0;   // the same
+  int slots = 1;                 // members that may run at once; default: cores
+  std::string devices = "auto";  // none, how many, or ids with commas
+  std::string metrics_address;   // of members, as of ClusterOptions; empty: loopback
+};
+
+struct AgentArguments : HostArguments {
   std::string coordinator;             // HOST:PORT
   std::string dir = "muster-cluster";  // which hosts may share
-  std::string host;                    // empty: the machine's name
-  std::string node;                    // of the machine; empty: a name of its own
   std::string address;                 // empty: where the coordinator sees this host
-  double lease = 0;                    // seconds; 0: the default
-  int64_t thread_patience = 0;         // the same
-  int slots = 1;                       // members that may run at once; default: cores
-  std::string devices = "auto";        // none, how many, or ids with commas
   bool bind_cores = false;             // each member to its share of the cores
   std::string join;             // HOST:PORT of the coordinator's join port; empty: it has joined
   std::string join_token_file;  // empty: it is in `identity`
   std::string identity;         // folder of its certificate; empty: one of its own, while it runs
-  std::string metrics_address;  // of members, as of ClusterOptions; empty: loopback
 };
 
 // What lies in folders, without a coordinator.
@@ -83,20 +87,12 @@ struct RunArguments {
   std::string metrics_address;  // of members, as of ClusterOptions; empty: loopback
 };
 
-struct UpArguments {
+struct UpArguments : HostArguments {
   std::string dir = "muster-cluster";
   std::string listen = "127.0.0.1:8080";  // of the REST interface
   std::string coordinator;  // HOST:PORT for agents and members; empty: any port on loopback
-  std::string host;         // name of this one; empty: the machine's name
-  std::string node;         // of the machine; empty: a name of its own
-  std::string
-      join_listen;   // where those join; empty: any port beside `coordinator`, if that is given
-  double lease = 0;  // seconds; 0: the default
-  int64_t thread_patience = 0;   // the same
-  int slots = 1;                 // members that may run at once; default: cores
-  std::string devices = "auto";  // none, how many, or ids with commas
-  std::string faults;            // a file; empty: none
-  std::string metrics_address;   // of members, as of ClusterOptions; empty: loopback
+  std::string join_listen;  // where those join; empty: any port beside it, if that is given
+  std::string faults;       // a file; empty: none
 };
 
 struct RemoteArguments {
@@ -153,28 +149,29 @@ struct RemoteArguments {
   // The folder of a run or cluster. kLogs, kDelete: where logs lie. Of others: who is asked in
   // place of `to`; of those that only look, also when nothing runs there.
   std::string dir = "muster-cluster";
-  bool has_dir = false;           // `dir` was named
-  bool has_to = false;            // `to` was named
-  std::string member;             // kLogs: whose; empty: of all members
-  bool follow = false;            // kLogs: until the job ends
-  int64_t tail = 0;               // kLogs: the last so many lines of each member; 0: all
-  double since = 0;               // kLogs: only of the last so many seconds; 0: all
-  bool yes = false;               // kDelete: without asking
-  std::optional<int64_t> step;    // kLedger: this one only
-  std::optional<int64_t> sample;  // kLedger: only steps that used it
-  bool csv = false;               // kHistory
-  bool details = false;           // kWatch: learning rate and gradient norm
-  std::string host;               // kDrain, kHostToken
-  bool undo = false;              // kDrain: it takes members again
-  bool no_wait = false;           // kDrain: it is not waited for until nothing is left there
-  int64_t workers_min = 1;        // kScale
-  int64_t workers_max = 1;        // the same
-  std::string user;               // kMakeToken; kCertifyUser: empty: whose token it is
-  std::string role;               // the same; kCertifyUser: empty: of the token that there is
-  std::string identity;           // kCertifyUser: the folder that is filled
-  std::string token_id;           // kRevokeToken: an id, or the name of a host
-  bool certified = false;         // kHostToken: its certificate is from outside
-  bool force = false;             // kFinishAuthority: whoever has no new certificate is nobody
+  bool has_dir = false;               // `dir` was named
+  bool has_to = false;                // `to` was named
+  std::string member;                 // kLogs: whose; empty: of all members
+  bool follow = false;                // kLogs: until the job ends
+  int64_t tail = 0;                   // kLogs: the last so many lines of each member; 0: all
+  double since = 0;                   // kLogs: only of the last so many seconds; 0: all
+  bool yes = false;                   // kDelete: without asking
+  std::optional<int64_t> step;        // kLedger: this one only
+  std::optional<int64_t> sample;      // kLedger: only steps that used it
+  bool csv = false;                   // kHistory
+  bool details = false;               // kWatch: learning rate and gradient norm
+  std::string host;                   // kDrain, kHostToken
+  bool undo = false;                  // kDrain: it takes members again
+  bool no_wait = false;               // kDrain: it is not waited for until nothing is left there
+  int64_t workers_min = 1;            // kScale
+  int64_t workers_max = 1;            // the same
+  std::string user;                   // kMakeToken; kCertifyUser: empty: whose token it is
+  std::string role;                   // the same; kCertifyUser: empty: of the token that there is
+  std::string identity;               // kCertifyUser: the folder that is filled
+  std::optional<int64_t> expires_in;  // the same: seconds; nothing: never
+  std::string token_id;               // kRevokeToken: an id, or the name of a host
+  bool certified = false;             // kHostToken: its certificate is from outside
+  bool force = false;                 // kFinishAuthority: whoever has no new certificate is nobody
   // Tells the coordinator who asks (cli/tokens.h); empty: it does not ask. No part of a command
   // line, which everybody on the machine can read.
   std::string token;

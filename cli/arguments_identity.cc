@@ -1,7 +1,13 @@
 // Commands about tokens and certificates.
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "cli/arguments_parts.h"
+#include "lib/base/digits.h"
 
 namespace muster::cli {
 namespace {
@@ -18,7 +24,8 @@ constexpr char kTokenFooter[] =
     "the coordinator of that cluster (--authority).\n"
     "\n"
     "Examples:\n"
-    "  (umask 077; muster token make ada --role submitter --namespace default > ada.token)\n"
+    "  (umask 077; muster token make ada --role submitter --namespace default --expires-in 90d > "
+    "ada.token)\n"
     "  muster token list\n"
     "  MUSTER_TOKEN_FILE=ada.token muster list";
 
@@ -70,6 +77,33 @@ constexpr char kCertsChangeFooter[] =
     "  muster certs status\n"
     "  muster certs finish";
 
+// "90d" to seconds.
+CLI::Validator Lasting() {
+  const auto read = [](std::string& text) -> std::string {
+    constexpr std::pair<char, int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+    constexpr int64_t kMost = int64_t{3650} * 86400;
+    for (const auto& [unit, seconds] : kUnits) {
+      int64_t number = 0;
+      if (text.size() < 2 || text.back() != unit) continue;
+      if (!ParseDigits(absl::string_view(text).substr(0, text.size() - 1), &number)) continue;
+      if (number < 1 || number > kMost / seconds) continue;
+      text = absl::StrCat(number * seconds);
+      return "";
+    }
+    return absl::StrCat("'", text, "' is not a number with s, m, h or d after it, such as 12h or ",
+                        "90d, of 1s to 3650d");
+  };
+  return {read, "", ""};
+}
+
+CLI::Option* AddExpiresIn(CLI::App& command, RemoteArguments& remote) {
+  return command
+      .add_option("--expires-in", remote.expires_in,
+                  "how long the token is of use, such as 12h or 90d (default: until it is revoked)")
+      ->transform(Lasting())
+      ->type_name("TIME");
+}
+
 }  // namespace
 
 void AddTokenCommands(CLI::App& app, RemoteArguments& remote) {
@@ -86,6 +120,7 @@ void AddTokenCommands(CLI::App& app, RemoteArguments& remote) {
   make->add_option("--namespace", remote.name_space, "where it is of use; * for all")
       ->required()
       ->type_name("NAME");
+  AddExpiresIn(*make, remote);
   make->footer(kTokenFooter);
   AddRemote(*token, "list", "show what tokens there are, without their secrets", remote);
   CLI::App* host = AddRemote(*token, "host", "make the token with which a host joins", remote);
@@ -143,6 +178,7 @@ void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote) {
           ->needs(role)
           ->type_name("NAME");
   role->needs(name_space);
+  AddExpiresIn(*user, remote)->needs(role);
   user->footer(kCertsUserFooter);
   CLI::App* status =
       AddRemote(*command, "status", "show who signs in a cluster, and who has heard", remote);

@@ -70,11 +70,13 @@ constexpr char kRunFooter[] =
     "and --node-rank say which of several; --hosts and --hostfile start it on each by ssh, "
     "without passwords.\n"
     "\n"
-    "SIGTERM to a host lets its members leave at a step boundary; to the first host, or to all, it "
-    "stops the job\n"
-    "after a checkpoint. Either ends with exit code 75, and the same command with the same --dir "
-    "goes on. SIGUSR1 and\n"
-    "SIGUSR2, with which launchers say that time runs out, are taken likewise.\n"
+    "SIGTERM to a host lets its members leave at a step boundary, for which others go on; it ends "
+    "with exit code 75.\n"
+    "The first host stays until the run is over, or stops the job after a checkpoint when it is "
+    "told again. Told to\n"
+    "all, it stops the job after a checkpoint, and all end with 75; so does SIGUSR1 or SIGUSR2 to "
+    "the first, with\n"
+    "which launchers say that time runs out. The same command with the same --dir goes on.\n"
     "\n"
     "Examples:\n"
     "  srun --nodes 4 --ntasks-per-node 1 muster run job.yaml --workers 16\n"
@@ -156,32 +158,6 @@ void AddJob(CLI::App& command, Arguments& arguments) {
                    "one JSON object per event, for programs; the last one is the result");
 }
 
-void AddSlots(CLI::App& command, int& slots) {
-  command
-      .add_option("--slots", slots,
-                  "how many workers and servers may run here at once (default: the number of "
-                  "cores)")
-      ->check(CLI::Range(1, kMaxProcesses))
-      ->type_name("N");
-}
-
-void AddDevices(CLI::App& command, std::string& devices) {
-  command
-      .add_option("--devices", devices,
-                  "GPUs of this host for jobs with `devices`, each for one worker at a time: none, "
-                  "how many, or their ids with commas. auto: those of CUDA_VISIBLE_DEVICES, else "
-                  "all")
-      ->capture_default_str()
-      ->type_name("auto|none|N|LIST");
-}
-
-void AddHost(CLI::App& command, std::string& host) {
-  command
-      .add_option("--host", host,
-                  "name of this host, unique in the cluster (default: the machine's)")
-      ->type_name("NAME");
-}
-
 void AddNode(CLI::App& command, std::string& node) {
   command
       .add_option("--node", node,
@@ -198,6 +174,30 @@ void AddMetricsAddress(CLI::App& command, std::string& address) {
                   "reaches it: an address of this machine, or an interface or a network, whose "
                   "address is taken (default: 127.0.0.1)")
       ->type_name("IP|NAME|CIDR");
+}
+
+// Of up and agent.
+void AddHost(CLI::App& command, HostArguments& host) {
+  command
+      .add_option("--host", host.host,
+                  "name of this host, unique in the cluster (default: the machine's)")
+      ->type_name("NAME");
+  AddNode(command, host.node);
+  command
+      .add_option("--slots", host.slots,
+                  "how many workers and servers may run here at once (default: the number of "
+                  "cores)")
+      ->check(CLI::Range(1, kMaxProcesses))
+      ->type_name("N");
+  command
+      .add_option("--devices", host.devices,
+                  "GPUs of this host for jobs with `devices`, each for one worker at a time: none, "
+                  "how many, or their ids with commas. auto: those of CUDA_VISIBLE_DEVICES, else "
+                  "all")
+      ->capture_default_str()
+      ->type_name("auto|none|N|LIST");
+  AddMetricsAddress(command, host.metrics_address);
+  AddPatience(command, host.lease, host.thread_patience);
 }
 
 }  // namespace
@@ -236,12 +236,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "where other hosts join (default: any port on the address of --coordinator, if "
                    "that is given)")
       ->type_name("HOST:PORT");
-  AddHost(*command, up.host);
-  AddNode(*command, up.node);
-  AddSlots(*command, up.slots);
-  AddDevices(*command, up.devices);
-  AddMetricsAddress(*command, up.metrics_address);
-  AddPatience(*command, up.lease, up.thread_patience);
+  AddHost(*command, up);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");
   AddLogFlags(*command, kWhoseLog, log);
@@ -263,8 +258,6 @@ void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
                    "where logs and state of this host go, in hosts/NAME; hosts may share it")
       ->capture_default_str()
       ->type_name("DIR");
-  AddHost(*command, agent.host);
-  AddNode(*command, agent.node);
   command
       ->add_option("--address", agent.address,
                    "address of this host for the members of others (default: the one by which it "
@@ -291,10 +284,7 @@ void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log) {
                    "from then on")
       ->type_name("FILE")
       ->needs(join);
-  AddSlots(*command, agent.slots);
-  AddDevices(*command, agent.devices);
-  AddMetricsAddress(*command, agent.metrics_address);
-  AddPatience(*command, agent.lease, agent.thread_patience);
+  AddHost(*command, agent);
   AddLogFlags(*command, kWhoseLog, log);
   command->footer(kAgentFooter);
 }

@@ -126,8 +126,9 @@ absl::StatusOr<int> CertifyUser(const RemoteArguments& arguments, const RestClie
                                 std::ostream& out) {
   MUSTER_RETURN_IF_ERROR(Prefix("--identity", MakePrivateFolder(arguments.identity)));
   if (arguments.role.empty()) return InstallCertificate(arguments, rest, {}, out);
-  MUSTER_ASSIGN_OR_RETURN(const TokenAnswer made,
-                          rest.MakeToken(arguments.user, arguments.role, arguments.name_space));
+  MUSTER_ASSIGN_OR_RETURN(
+      const TokenAnswer made,
+      rest.MakeToken(arguments.user, arguments.role, arguments.name_space, arguments.expires_in));
   const absl::Status kept = WriteSecret(TokenFileIn(arguments.identity), made.token + "\n");
   absl::StatusOr<int> code = kept.ok()
                                  ? InstallCertificate(arguments, rest.As(made.token), made, out)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/train_run.h"
+#include "cli/job_result.h"
 
 namespace muster::cli {
 

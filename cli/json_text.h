@@ -2,6 +2,7 @@
 // none, and nlohmann's own dump() throws on it.
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include "lib/base/printable.h"
@@ -15,6 +16,11 @@ template <class Json>
 std::string Text(const Json& json, int indent = -1) {
   return PrintableJson(
       json.dump(indent, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace));
+}
+
+// JSON has no word for what is not finite.
+inline nlohmann::ordered_json NumberOrNull(double x) {
+  return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr);
 }
 
 }  // namespace muster::cli

@@ -533,6 +533,7 @@ TokenAnswer TokenFrom(const Json& object) {
   Read(object, "role", token.role);
   Read(object, "namespace", token.name_space);
   Read(object, "made", token.made);
+  Read(object, "expires", token.expires);
   Read(object, "token", token.token);
   token.json = Text(object);
   return token;
@@ -549,8 +550,10 @@ absl::Status WithoutTokens(const absl::Status& failure) {
 }  // namespace
 
 absl::StatusOr<TokenAnswer> RestClient::MakeToken(const std::string& user, const std::string& role,
-                                                  const std::string& name_space) const {
-  const Json grant = {{"user", user}, {"role", role}, {"namespace", name_space}};
+                                                  const std::string& name_space,
+                                                  std::optional<int64_t> expires_in) const {
+  Json grant = {{"user", user}, {"role", role}, {"namespace", name_space}};
+  if (expires_in) grant["expires_in"] = *expires_in;
   const absl::StatusOr<std::string> json = Post("/v1/tokens", Text(grant));
   if (!json.ok()) return WithoutTokens(json.status());
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(*json));

@@ -108,8 +108,9 @@ struct TokenAnswer {
   std::string user;
   std::string role;
   std::string name_space;
-  std::string made;   // as of EventAnswer::time
-  std::string token;  // of one that was made just now
+  std::string made;     // as of EventAnswer::time
+  std::string expires;  // the same; empty: never
+  std::string token;    // of one that was made just now
   std::string json;
 };
 
@@ -331,8 +332,10 @@ class RestClient {
   absl::StatusOr<HostAnswer> Host(const std::string& name) const;
   // The host as it is now; its members leave later. `on` false: it takes members again.
   absl::StatusOr<HostAnswer> Drain(const std::string& name, bool on) const;
+  // `expires_in`: seconds; nothing: it does not expire.
   absl::StatusOr<TokenAnswer> MakeToken(const std::string& user, const std::string& role,
-                                        const std::string& name_space) const;
+                                        const std::string& name_space,
+                                        std::optional<int64_t> expires_in = std::nullopt) const;
   absl::StatusOr<std::vector<TokenAnswer>> Tokens() const;
   // What it was.
   absl::StatusOr<TokenAnswer> RevokeToken(const std::string& id) const;

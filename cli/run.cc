@@ -268,17 +268,18 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
   };
   if (meeting.exit_code) return over(*meeting.exit_code);
   WarnOfOwnSpec(arguments, plan, terminal);
-  AgentArguments agent{.coordinator = meeting.coordinator,
-                       .dir = plan.folder,
-                       .host = plan.host,
-                       .node = arguments.node,
-                       .lease = arguments.lease,
-                       .thread_patience = arguments.thread_patience,
-                       .slots = plan.slots,
-                       .bind_cores = arguments.bind_cores,
-                       .join = meeting.join,
-                       .join_token_file = JoinSecretFileOf(plan.folder),
-                       .metrics_address = arguments.metrics_address};
+  AgentArguments agent;
+  agent.host = plan.host;
+  agent.node = arguments.node;
+  agent.lease = arguments.lease;
+  agent.thread_patience = arguments.thread_patience;
+  agent.slots = plan.slots;
+  agent.metrics_address = arguments.metrics_address;
+  agent.coordinator = meeting.coordinator;
+  agent.dir = plan.folder;
+  agent.bind_cores = arguments.bind_cores;
+  agent.join = meeting.join;
+  agent.join_token_file = JoinSecretFileOf(plan.folder);
   if (!arguments.interface.empty()) {
     MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
   }

@@ -128,8 +128,9 @@ absl::Status FindWhatItShows(const TokenPlaces& places, RemoteArguments& remote)
 
 absl::StatusOr<int> MakeToken(const RemoteArguments& arguments, const RestClient& rest,
                               std::ostream& out) {
-  MUSTER_ASSIGN_OR_RETURN(const TokenAnswer made,
-                          rest.MakeToken(arguments.user, arguments.role, arguments.name_space));
+  MUSTER_ASSIGN_OR_RETURN(
+      const TokenAnswer made,
+      rest.MakeToken(arguments.user, arguments.role, arguments.name_space, arguments.expires_in));
   // Alone on its line, so that it may go into a file.
   out << (arguments.json ? made.json : Printable(made.token)) << std::endl;
   return kExitDone;
@@ -149,11 +150,17 @@ absl::StatusOr<int> ListTokens(const RemoteArguments& arguments, const RestClien
   }
   const auto say = [&](const TokenAnswer& token) {
     out << PrintableLines(absl::StrFormat(
-               "%-12s  %-*s  %-9s  %-*s  %s", token.id, static_cast<int>(user), token.user,
-               token.role, static_cast<int>(name_space), token.name_space, token.made))
+               "%-12s  %-*s  %-9s  %-*s  %-24s  %s", token.id, static_cast<int>(user), token.user,
+               token.role, static_cast<int>(name_space), token.name_space, token.made,
+               token.expires.empty() ? "never" : token.expires))
         << std::endl;
   };
-  say({.id = "id", .user = "user", .role = "role", .name_space = "namespace", .made = "made"});
+  say({.id = "id",
+       .user = "user",
+       .role = "role",
+       .name_space = "namespace",
+       .made = "made",
+       .expires = "expires"});
   for (const TokenAnswer& token : tokens) say(token);
   return kExitDone;
 }

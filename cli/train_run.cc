@@ -13,11 +13,15 @@
 #include "absl/strings/str_format.h"
 #include "cli/cluster_folder.h"
 #include "cli/each_second.h"
+#include "cli/follower.h"
 #include "cli/format.h"
 #include "cli/hosts.h"
 #include "cli/job_file.h"
 #include "cli/json_text.h"
 #include "cli/meeting.h"
+#include "cli/patience.h"
+#include "cli/progress.h"
+#include "cli/room.h"
 #include "cli/run_logs.h"
 #include "cli/spec_file.h"
 #include "cli/tokens.h"
@@ -35,10 +39,6 @@ using Json = nlohmann::ordered_json;
 constexpr Duration kLeaveTime = std::chrono::seconds(5);
 // Other hosts end once they have read how the run ended; those that do not are not waited for.
 constexpr Duration kHostsLeaveTime = std::chrono::seconds(60);
-// Longer than a host that lost its way is waited for.
-constexpr Duration kAlonePatience = std::chrono::seconds(30);
-// For what has left to have ended, where the job is to go on.
-constexpr Duration kRoomPatience = std::chrono::seconds(15);
 // A coordinator that is away when the job is to be stopped is waited for so long.
 constexpr Duration kStopPatience = std::chrono::seconds(60);
 
@@ -51,11 +51,13 @@ Time Now() { return std::chrono::steady_clock::now(); }
 // As many members as the job asks for at most.
 int SlotsOf(const JobSpec& spec) { return spec.runtime.workers_max + spec.runtime.servers; }
 
-Json NumberOrNull(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
-
 class TrainRun {
  public:
-  TrainRun(const JobRequest& request, Screen& screen) : request_(request), screen_(screen) {
+  TrainRun(const JobRequest& request, Screen& screen)
+      : request_(request), screen_(screen), not_let_in_(After()) {
+    if (request.hosts)
+      room_.emplace(request.hosts->patience, After(),
+                    [this](const std::string& why) { StopWithoutRoom(why); });
     result_.folder = request.folder;
     result_.job.loss = NAN;
   }
@@ -73,6 +75,12 @@ class TrainRun {
   }
 
  private:
+  Patience::Timer After() {
+    return [this](Duration delay, std::function<void()> call) {
+      cluster_->After(delay, std::move(call));
+    };
+  }
+
   ClusterOptions Options() const {
     ClusterOptions options{.folder = request_.folder,
                            .metrics_address = request_.metrics_address,
@@ -419,8 +427,8 @@ class TrainRun {
 
   void OnJob(const JobAnswer& job) {
     result_.job = job;
-    OnLetIn();
-    StopIfThereIsNoRoom();
+    not_let_in_.Ends();
+    if (room_) room_->OnState(job.state);
     tracker_.SetTotals(job.steps, job.epochs);
     if (job.steps > 0) cluster_->JobEndsAfter(job.id, job.steps - 1);
     if (std::exchange(accepted_, true)) return;
@@ -467,7 +475,7 @@ class TrainRun {
   }
 
   void OnEvent(const EventAnswer& event) {
-    OnLetIn();
+    not_let_in_.Ends();
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
@@ -559,70 +567,41 @@ class TrainRun {
 
   // To one of several hosts that is a word about that host, and not about the run.
   bool MayLeave() const {
-    const bool ends = leaving_ || signalled_ || interrupted_ || over_ || stopping_;
-    return request_.hosts && request_.hosts->plan.hosts_max > 1 && accepted_ && !ends;
+    if (!room_) return false;
+    const bool ends = room_->leaving() || signalled_ || interrupted_ || over_ || stopping_;
+    return request_.hosts->plan.hosts_max > 1 && accepted_ && !ends;
   }
 
   void Leave() {
-    leaving_ = true;
     ShowEvent("note",
               "leaving: members that run here hand their work over to other hosts, and the "
               "coordinator stays here until the run is over; the same again stops the run after a "
               "checkpoint",
               Json::object());
     cluster_->Leave();
-    StopIfThereIsNoRoom();
+    room_->OnLeave();
     WatchHosts([this](const std::vector<HostAnswer>& hosts) {
       const bool any_stays = std::any_of(hosts.begin(), hosts.end(), [&](const HostAnswer& host) {
         return !host.draining && host.name != cluster_->host();
       });
-      OnStaying(any_stays);
+      room_->OnStaying(any_stays);
     });
   }
 
-  // Where all were told nobody waits; a host that is lost may come back.
-  void OnStaying(bool any_stays) {
-    if (std::exchange(nobody_stays_, !any_stays) == !any_stays) return;
-    const int64_t times = ++times_staying_;
-    if (any_stays) return;
-    StopIfThereIsNoRoom();
-    cluster_->After(kAlonePatience, [this, times] {
-      if (times == times_staying_) StopWithoutRoom();
-    });
-  }
-
-  // A job that gave way goes on where the hosts that stay have room for it, once what has left
-  // there has ended. Those that were told to end may come again, so without a word to us they are
-  // waited for, as at the start.
-  void StopIfThereIsNoRoom() {
-    if (!request_.hosts) return;
-    if (result_.job.state != "queued") {
-      ++times_placed_;
-      return;
-    }
-    if (leaving_ && nobody_stays_) return StopWithoutRoom();
-    cluster_->After(leaving_ ? kRoomPatience : request_.hosts->patience,
-                    [this, times = times_placed_] {
-                      if (times == times_placed_) StopWithoutRoom();
-                    });
-  }
-
-  void StopWithoutRoom() {
+  void StopWithoutRoom(const std::string& why) {
     if (interrupted_ || over_ || stopping_) return;
-    screen_.Say(leaving_ ? "the hosts that stay have no room for the job"
-                         : absl::StrCat("for ", HowLong(Seconds(request_.hosts->patience)),
-                                        " the hosts that are there have had no room for the job"));
+    screen_.Say(why);
     StopAfterCheckpoint();
   }
 
   // Somebody has taken our token away, or put another one into its place.
   void OnNotLetIn(const absl::Status& why) {
-    if (over_ || stopping_ || std::exchange(not_let_in_, true)) return;
+    if (over_ || stopping_ || not_let_in_.lasts()) return;
     const absl::Status told = NotLetIn(why);
     ShowEvent("note", absl::StrCat("warning: ", told.message(), ", within a minute"),
               Json::object());
-    cluster_->After(kStopPatience, [this, told, times = times_let_in_] {
-      if (times == times_let_in_ && !over_) GiveUp(told);
+    not_let_in_.Lasts(kStopPatience, [this, told] {
+      if (!over_) GiveUp(told);
     });
   }
 
@@ -631,10 +610,6 @@ class TrainRun {
     return absl::FailedPreconditionError(absl::StrCat(
         "the coordinator of this folder does not let us ask (", why.message(),
         "): put the token of an admin into ", result_.folder, "/store/identity/admin.token"));
-  }
-
-  void OnLetIn() {
-    if (std::exchange(not_let_in_, false)) ++times_let_in_;
   }
 
   void OnTimeIsUp() {
@@ -782,12 +757,8 @@ class TrainRun {
   bool coordinator_down_ = true;
   bool interrupted_ = false;  // the job is stopped for a signal, or as time is up
   bool signalled_ = false;
-  bool nobody_stays_ = false;    // of the other hosts, as we looked last
-  int64_t times_staying_ = 0;    // how often that has changed
-  bool not_let_in_ = false;      // the coordinator does not know our token
-  int64_t times_let_in_ = 0;     // how often it did so again
-  int64_t times_placed_ = 0;     // how often the job was seen in another state than queued
-  bool leaving_ = false;         // our members are to leave, as SIGTERM has said
+  Patience not_let_in_;          // by a coordinator that does not know our token
+  std::optional<Room> room_;     // of a run on several hosts
   bool told_by_worker_ = false;  // the newest step that was shown
   std::string trouble_;   // why no checkpoint is made, as was told last; empty: nothing is known
   bool went_on_ = false;  // since the stop was looked at last
@@ -801,83 +772,6 @@ class TrainRun {
 
 JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen) {
   return TrainRun(request, screen).Run(make_cluster);
-}
-
-JobResult FailedResult(const absl::Status& error) {
-  JobResult result;
-  result.error = error;
-  result.job.state = "failed";
-  result.job.reason = std::string(error.message());
-  result.job.loss = NAN;
-  result.exit_code = ExitCodeOf(error);
-  return result;
-}
-
-std::string ResultJson(const JobResult& result) {
-  const JobAnswer& job = result.job;
-  return Text(Json({{"event", "result"},
-                    {"job", job.id},
-                    {"state", job.state},
-                    {"reason", job.reason},
-                    {"steps", job.step},
-                    {"epochs", job.epoch},
-                    {"samples", job.samples},
-                    {"first_loss", NumberOrNull(result.first_loss.value_or(NAN))},
-                    {"final_loss", NumberOrNull(job.loss)},
-                    {"digest", job.digest.empty() ? Json(nullptr) : Json(job.digest)},
-                    {"fingerprint", job.fingerprint},
-                    {"fingerprint_step", job.fingerprint_step},
-                    {"seconds", result.seconds},
-                    {"workers", job.workers},
-                    {"views", job.views},
-                    {"recoveries", job.recoveries},
-                    {"rewinds", job.rewinds},
-                    {"lanes_recomputed", job.lanes_recomputed},
-                    {"sample", result.sample},
-                    {"folder", result.folder},
-                    {"exit_code", result.exit_code}}));
-}
-
-namespace {
-
-// The time is that of this run, and is said of what this run did.
-std::string HowItEnded(const JobResult& result) {
-  const std::string& state = result.job.state;
-  if (result.was_over) return absl::StrCat(" was ", state, " before");
-  const std::string time = HowLong(result.seconds);
-  return result.steps_before > 0 ? absl::StrCat(" is ", state, ", ", time, " after it went on")
-                                 : absl::StrCat(" is ", state, " after ", time);
-}
-
-}  // namespace
-
-std::string ResultText(const JobResult& result) {
-  const JobAnswer& job = result.job;
-  std::string text =
-      absl::StrCat("job ", job.id, HowItEnded(result), ": ", Plural(job.step, "step"),
-                   result.steps_before > 0 ? " in all" : "", ", ", Plural(job.samples, "sample"),
-                   ", ", Plural(job.workers, "worker"), "\n");
-  if (!job.reason.empty() && job.reason != job.state)
-    absl::StrAppend(&text, "  reason       ", job.reason, "\n");
-  if (std::isfinite(job.loss)) {
-    const std::string before =
-        result.first_loss ? absl::StrCat(Loss(*result.first_loss), " at first, ") : "";
-    absl::StrAppend(&text, "  loss         ", before, Loss(job.loss), " at last\n");
-  }
-  absl::StrAppend(&text, "  views        ", job.views, ", ",
-                  Plural(job.recoveries, "recovery", "recoveries"), ", ",
-                  Plural(job.rewinds, "rewind"), ", ", Plural(job.lanes_recomputed, "lane"),
-                  " computed again\n");
-  if (!job.fingerprint.empty())
-    absl::StrAppend(&text, "  fingerprint  ", job.fingerprint, " after step ", job.fingerprint_step,
-                    "\n");
-  if (const std::string digest = DigestOf(job); !digest.empty())
-    absl::StrAppend(&text, "  digest       ", digest, "\n");
-  absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
-                  "  history      ", HistoryFileOf(result.folder, job.id), "\n", "  checkpoints  ",
-                  result.folder, "/checkpoints\n", "  metrics      ", result.folder,
-                  "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
-  return text;
 }
 
 }  // namespace muster::cli

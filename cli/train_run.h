@@ -7,15 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "cli/cluster.h"
-#include "cli/follower.h"
-#include "cli/progress.h"
-#include "cli/rest_client.h"
+#include "cli/job_result.h"
 #include "cli/screen.h"
-#include "lib/base/exit_codes.h"
 #include "lib/base/time.h"
 #include "lib/domain/job.h"
 #include "lib/launch/launch_plan.h"
@@ -54,36 +49,7 @@ struct JobRequest {
   std::optional<Duration> stop_after{};
 };
 
-struct JobResult {
-  // Not OK: the run ended before its job. The cluster could not be made, the folder holds another
-  // training specification, the job was refused, the coordinator would not stay up, or the run was
-  // interrupted (kCancelled).
-  absl::Status error;
-  // As last heard. Where the run ended before its job, the state is "interrupted" or "failed".
-  JobAnswer job;
-  std::vector<StepFingerprint> fingerprints;
-  std::optional<double> first_loss;
-  int64_t steps_before = 0;     // of the job, from earlier runs; nothing of them is in `seconds`
-  bool was_over = false;        // before this run
-  double seconds = 0;           // from the start of the cluster to the end of the job
-  int exit_code = kExitFailed;  // of `muster train`
-  std::string sample;           // text that the trained model made, fit for a terminal; empty: none
-  std::string folder;
-  // When a process was lost, a view changed or the coordinator came back.
-  int64_t last_disturbed_step = 0;
-  int64_t steps_without_coordinator = 0;   // that were shown while it was down
-  std::vector<std::string> missed_faults;  // of the fault plan, that did not happen
-};
-
 // When it returns, no process is left.
 JobResult RunJob(const JobRequest& request, const ClusterMaker& make_cluster, Screen& screen);
-
-// Of a run that could not even begin.
-JobResult FailedResult(const absl::Status& error);
-
-// The last object of --json.
-std::string ResultJson(const JobResult& result);
-// The same for people, in a few lines.
-std::string ResultText(const JobResult& result);
 
 }  // namespace muster::cli

@@ -57,14 +57,16 @@ int64_t ReadBigEndian(absl::string_view bytes) {
   return static_cast<int64_t>(number);
 }
 
-// "0007 HASH" → "ROLE NAMESPACE TIME USER", in order; none of these has a blank.
+// "0007 HASH" → "ROLE NAMESPACE TIME USER EXPIRES", in order; none of these has a blank, and what
+// does not expire has no EXPIRES.
 std::string EncodeTokens(const std::vector<Token>& tokens) {
   std::map<std::string, std::string> fields;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Caller& grant = tokens[i].grant;
-    fields[absl::StrCat(absl::Dec(i, absl::kZeroPad4), " ", tokens[i].hash)] =
-        absl::StrCat(std::string(RoleName(grant.role)), " ", grant.scope, " ",
-                     tokens[i].made_unix_ms, " ", grant.user);
+    std::string& field = fields[absl::StrCat(absl::Dec(i, absl::kZeroPad4), " ", tokens[i].hash)];
+    field = absl::StrCat(std::string(RoleName(grant.role)), " ", grant.scope, " ",
+                         tokens[i].made_unix_ms, " ", grant.user);
+    if (tokens[i].expires_unix_ms != 0) absl::StrAppend(&field, " ", tokens[i].expires_unix_ms);
   }
   return EncodeFields(fields);
 }
@@ -76,8 +78,10 @@ absl::StatusOr<std::vector<Token>> DecodeTokens(std::string_view bytes) {
     const std::vector<std::string> names = absl::StrSplit(key, ' ');
     const std::vector<std::string> parts = absl::StrSplit(value, ' ');
     Token token;
-    const auto role = parts.size() == 4 ? RoleNamed(parts[0]) : std::nullopt;
-    if (names.size() != 2 || !role || !absl::SimpleAtoi(parts[2], &token.made_unix_ms))
+    const bool expires = parts.size() == 5;
+    const auto role = parts.size() == 4 || expires ? RoleNamed(parts[0]) : std::nullopt;
+    if (names.size() != 2 || !role || !absl::SimpleAtoi(parts[2], &token.made_unix_ms) ||
+        (expires && !absl::SimpleAtoi(parts[4], &token.expires_unix_ms)))
       return absl::InvalidArgumentError(absl::StrCat("token ", tokens.size(), " is not one"));
     token.hash = names[1];
     token.grant = {parts[3], *role, parts[1]};

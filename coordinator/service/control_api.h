@@ -406,7 +406,14 @@ struct TokenInfo {
   std::string role;
   std::string name_space;
   int64_t made_unix_ms = 0;
+  int64_t expires_unix_ms = 0;  // 0: never
 };
+// What is to be made.
+struct TokenRequest {
+  coordinator::Caller grant;
+  int64_t expires_in_seconds = 0;  // 0: it does not expire
+};
+inline constexpr int64_t kLongestTokenSeconds = int64_t{10} * 366 * 86400;
 struct MadeToken {
   TokenInfo info;
   std::string token;  // told this once, and kept nowhere
@@ -423,7 +430,7 @@ class TokenApi {
 
   virtual ~TokenApi() = default;
   // kResourceExhausted: there are as many as may be.
-  virtual void Make(const coordinator::Caller& grant, Reply<MadeToken> reply) = 0;
+  virtual void Make(const TokenRequest& request, Reply<MadeToken> reply) = 0;
   virtual void List(Reply<TokenList> reply) = 0;
   // What it was. kFailedPrecondition: without it nobody could make tokens any more.
   virtual void Revoke(const std::string& id, Reply<TokenInfo> reply) = 0;

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "coordinator/service/token_text.h"
 #include "lib/base/status.h"
+#include "lib/domain/history.h"
 #include "lib/log/log.h"
 
 namespace muster::coordinator {
@@ -30,6 +31,13 @@ absl::Status CheckCall(const KnownCluster& known, const Caller& caller, Need nee
   std::optional<JobRights> job = is_of_job ? RightsOfJob(known, object) : std::nullopt;
   if (need == Need::kSeeNamespace) job = JobRights{.name_space = object};
   return CheckRights(caller, need, object, job ? &*job : nullptr);
+}
+
+absl::StatusOr<Caller> GrantOf(const Token& token) {
+  if (!HasExpired(token, absl::ToUnixMillis(absl::Now()))) return token.grant;
+  return absl::UnauthenticatedError(absl::StrCat(
+      "the token ", TokenId(token), " of ", token.grant.user, " expired at ",
+      UtcTime(token.expires_unix_ms), "; an admin makes another (`muster token make`)"));
 }
 
 }  // namespace
@@ -81,7 +89,7 @@ absl::StatusOr<Caller> Gate::WhoIs(const KnownCluster& known, const CallOrigin& 
     const std::string& id = origin.certificate->token_id;
     for (const Token& token : *known.tokens)
       if (!id.empty() && TokenId(token) == id && token.grant.user == proven->user)
-        return token.grant;
+        return GrantOf(token);
     return absl::UnauthenticatedError(
         id.empty() ? absl::StrCat("the certificate of ", proven->user, " was not made with a ",
                                   "token, so this needs one besides, as `authorization: Bearer ",
@@ -103,7 +111,7 @@ absl::StatusOr<Caller> Gate::WhoHasToken(const KnownCluster& known, const CallOr
   if (text && UserInToken(*text)) {
     const std::string hash = HashOfToken(*text);
     for (const Token& token : *known.tokens)
-      if (SameHash(token.hash, hash)) return token.grant;
+      if (SameHash(token.hash, hash)) return GrantOf(token);
   }
   constexpr char kNext[] =
       "; an admin makes one (`muster token make`), and `muster` finds it in the file that "
@@ -196,8 +204,10 @@ std::function<bool()> Gate::StaysIn(const CallOrigin& origin) const {
   return [this, id] {
     const absl::StatusOr<KnownCluster> known = known_();
     if (!known.ok()) return true;  // we are stopping, and all calls end
-    return std::any_of(known->tokens->begin(), known->tokens->end(),
-                       [&](const Token& token) { return TokenId(token) == id; });
+    const int64_t now = absl::ToUnixMillis(absl::Now());
+    return std::any_of(known->tokens->begin(), known->tokens->end(), [&](const Token& token) {
+      return TokenId(token) == id && !HasExpired(token, now);
+    });
   };
 }
 

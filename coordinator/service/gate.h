@@ -97,8 +97,7 @@ class Gate {
                                        const JobSpec& spec);
 
   // Of a call that has come in and lasts: whether its token, or the one that its certificate was
-  // made with, still is one. To be asked on any thread
-  // while the gate lives.
+  // made with, still is one. To be asked on any thread while the gate lives.
   std::function<bool()> StaysIn(const CallOrigin& origin) const;
 
  private:

@@ -260,7 +260,9 @@ Json ToJson(const TokenInfo& token) {
           {"user", token.user},
           {"role", token.role},
           {"namespace", token.name_space},
-          {"made", UtcTime(token.made_unix_ms)}};
+          {"made", UtcTime(token.made_unix_ms)},
+          {"expires",
+           token.expires_unix_ms == 0 ? Json(nullptr) : Json(UtcTime(token.expires_unix_ms))}};
 }
 
 Json ToJson(const MadeToken& made) {
@@ -923,13 +925,14 @@ std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers, Gat
 
 namespace {
 
-absl::StatusOr<Caller> ParseGrant(const std::string& body) {
+absl::StatusOr<TokenRequest> ParseTokenRequest(const std::string& body) {
   if (body.empty())
     return absl::InvalidArgumentError(
         "the body is empty; send a JSON object such as {\"user\": \"ada\", \"role\": "
         "\"viewer\", \"namespace\": \"default\"}");
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"namespace", "role", "user"}));
+  MUSTER_RETURN_IF_ERROR(
+      CheckKeys(document, "", document.root, {"expires_in", "namespace", "role", "user"}));
   std::map<std::string, std::string> fields;
   for (const char* key : {"namespace", "role", "user"}) {
     const auto value = document.root.find(key);
@@ -938,24 +941,30 @@ absl::StatusOr<Caller> ParseGrant(const std::string& body) {
   }
   const std::optional<UserRole> role = RoleNamed(fields["role"]);
   if (!role) return ErrorAt(document, "role", "must be viewer, submitter, operator or admin");
-  Caller grant{fields["user"], *role, fields["namespace"]};
-  if (const std::string why = WhyNoGrant(grant); !why.empty())
+  TokenRequest asked{{fields["user"], *role, fields["namespace"]}};
+  if (const std::string why = WhyNoGrant(asked.grant); !why.empty())
     return absl::InvalidArgumentError(why);
-  return grant;
+  const auto expires = document.root.find("expires_in");
+  if (expires == document.root.end()) return asked;
+  MUSTER_ASSIGN_OR_RETURN(const absl::int128 seconds,
+                          ReadWhole(document, "expires_in", *expires, 1, kLongestTokenSeconds));
+  asked.expires_in_seconds = static_cast<int64_t>(seconds);
+  return asked;
 }
 
 }  // namespace
 
 std::vector<http::Route> TokenRoutes(TokenApi& api, Background* large_answers, Gate& gate) {
   const auto make = [&api, &gate](const http::Request& request, const http::Responder& respond) {
-    const absl::StatusOr<Caller> grant = ParseGrant(request.body);
-    if (!grant.ok()) return respond.Send(grant.status(), FieldOf(grant.status()));
+    const absl::StatusOr<TokenRequest> asked = ParseTokenRequest(request.body);
+    if (!asked.ok()) return respond.Send(asked.status(), FieldOf(asked.status()));
+    const Caller& grant = asked->grant;
     const MethodRights& rights = *RightsOfRoute("POST", "/v1/tokens");
     const std::string object =
-        absl::StrCat(grant->user, " ", std::string(RoleName(grant->role)), " ", grant->scope);
+        absl::StrCat(grant.user, " ", std::string(RoleName(grant.role)), " ", grant.scope);
     const absl::StatusOr<Caller> caller = gate.Enter(rights, OriginOf(rights, request), object);
     if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
-    api.Make(*grant, Answering<MadeToken>(respond));
+    api.Make(*asked, Answering<MadeToken>(respond));
   };
   const auto list = [&api, large_answers](const http::Request&, const http::Responder& respond) {
     api.List(Answering<TokenList>(respond, large_answers));

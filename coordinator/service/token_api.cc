@@ -20,8 +20,8 @@ namespace {
 constexpr char kFirstAdmin[] = "admin";
 
 TokenInfo InfoOf(const Token& token) {
-  return {TokenId(token), token.grant.user, std::string(RoleName(token.grant.role)),
-          token.grant.scope, token.made_unix_ms};
+  return {TokenId(token),    token.grant.user,   std::string(RoleName(token.grant.role)),
+          token.grant.scope, token.made_unix_ms, token.expires_unix_ms};
 }
 
 const Token* Find(const std::vector<Token>& tokens, const std::string& id) {
@@ -30,8 +30,10 @@ const Token* Find(const std::vector<Token>& tokens, const std::string& id) {
   return it == tokens.end() ? nullptr : &*it;
 }
 
-Token NewToken(const std::string& text, const Caller& grant) {
-  return {HashOfToken(text), grant, absl::ToUnixMillis(absl::Now())};
+Token NewToken(const std::string& text, const TokenRequest& request) {
+  const int64_t now = absl::ToUnixMillis(absl::Now());
+  const int64_t lasts = request.expires_in_seconds * 1000;
+  return {HashOfToken(text), request.grant, now, lasts == 0 ? 0 : now + lasts};
 }
 
 absl::Status NoSuchToken(const std::string& id) {
@@ -43,11 +45,11 @@ class Api final : public TokenApi {
  public:
   explicit Api(Driver& driver) : driver_(driver) {}
 
-  void Make(const Caller& grant, Reply<MadeToken> reply) override {
-    if (const std::string why = WhyNoGrant(grant); !why.empty())
+  void Make(const TokenRequest& request, Reply<MadeToken> reply) override {
+    if (const std::string why = WhyNoGrant(request.grant); !why.empty())
       return reply(absl::InvalidArgumentError(why));
-    std::string text = MakeTokenText(grant.user);
-    const Token token = NewToken(text, grant);
+    std::string text = MakeTokenText(request.grant.user);
+    const Token token = NewToken(text, request);
     Change(MakeToken{token}, [token, text = std::move(text),
                               reply = std::move(reply)](const absl::StatusOr<Tokens>& tokens) {
       if (!tokens.ok()) return reply(tokens.status());
@@ -128,7 +130,8 @@ absl::Status ProvideAdmin(const std::string& dir, Journal& journal, RecoveredSta
     MUSTER_RETURN_IF_ERROR(WriteSecret(path, *text + "\n"));
     LogInfo("the token of the user %s is in %s", kFirstAdmin, path);
   }
-  const Token token = NewToken(*text, {kFirstAdmin, UserRole::kAdmin, std::string(kAllNamespaces)});
+  const Token token =
+      NewToken(*text, {{kFirstAdmin, UserRole::kAdmin, std::string(kAllNamespaces)}});
   recovered.tokens.push_back(token);
   return journal.Write({PersistTokens{recovered.tokens}}, token.made_unix_ms);
 }

@@ -74,9 +74,14 @@ std::string TokenId(const Token& token) {
   return token.hash.substr(0, kDigits);
 }
 
+bool HasExpired(const Token& token, int64_t now_unix_ms) {
+  return token.expires_unix_ms != 0 && now_unix_ms >= token.expires_unix_ms;
+}
+
 bool HasAdmin(const std::vector<Token>& tokens) {
-  return std::any_of(tokens.begin(), tokens.end(),
-                     [](const Token& t) { return t.grant.role == UserRole::kAdmin; });
+  return std::any_of(tokens.begin(), tokens.end(), [](const Token& token) {
+    return token.grant.role == UserRole::kAdmin && token.expires_unix_ms == 0;
+  });
 }
 
 std::string WhyNotMade(const std::vector<Token>& tokens, const Token& token) {
@@ -96,7 +101,8 @@ std::string WhyNotRevoked(const std::vector<Token>& tokens, const std::string& i
   for (const Token& token : tokens)
     if (TokenId(token) != id) others.push_back(token);
   if (others.size() == tokens.size() || !HasAdmin(tokens) || HasAdmin(others)) return "";
-  return "it is the last token of an admin, and without it nobody could make another; make that "
+  return "it is the last token of an admin that does not expire, and without it nobody could make "
+         "another; make that "
          "first (`muster token make`)";
 }
 

@@ -44,11 +44,14 @@ struct Token {
   std::string hash;  // SHA-256 of the whole token, 64 hexadecimal digits
   Caller grant;
   int64_t made_unix_ms = 0;
+  int64_t expires_unix_ms = 0;  // 0: never; it is of use until it is revoked
   bool operator==(const Token&) const = default;
 };
 inline constexpr size_t kMostTokens = 1000;
 // By which people name it; it tells nothing of the secret.
 std::string TokenId(const Token& token);
+bool HasExpired(const Token& token, int64_t now_unix_ms);
+// One whose token does not expire.
 bool HasAdmin(const std::vector<Token>& tokens);
 // Why it is not added to these, for people; empty: it may be.
 std::string WhyNotMade(const std::vector<Token>& tokens, const Token& token);

@@ -22,10 +22,18 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+AgentArguments HostNamedHere(int slots = 1) {
+  AgentArguments arguments;
+  arguments.coordinator = "127.0.0.1:7070";
+  arguments.host = "here";
+  arguments.slots = slots;
+  return arguments;
+}
+
 class AgentTest : public ::testing::Test {
  protected:
   int Run() {
-    return RunAgent({.coordinator = "127.0.0.1:7070", .host = "here", .slots = 2},
+    return RunAgent(HostNamedHere(2),
                     [this](const ClusterOptions& options, ClusterEvents events) {
                       given_ = options;
                       auto cluster =
@@ -169,9 +177,7 @@ TEST_F(AgentTest, AHostOfARunEndsWithItsExitCode) {
     made->on_stop = [&] { went_to = cluster->went_to; };
     return absl::StatusOr<std::unique_ptr<Cluster>>(std::move(made));
   };
-  EXPECT_EQ(RunHost({.coordinator = "127.0.0.1:7070", .host = "here"}, reader, /*json=*/false, make,
-                    {.out = out_, .err = out_}),
-            66);
+  EXPECT_EQ(RunHost(HostNamedHere(), reader, /*json=*/false, make, {.out = out_, .err = out_}), 66);
   EXPECT_THAT(went_to, ElementsAre("127.0.0.1:7071"));
   EXPECT_THAT(out_.str(), HasSubstr("the run is over, with exit code 66"));
 }
@@ -196,9 +202,7 @@ TEST_F(AgentTest, AHostOfARunGoesOnAfterAWarningUntilTheRunIsOver) {
     };
     return absl::StatusOr<std::unique_ptr<Cluster>>(std::move(made));
   };
-  EXPECT_EQ(RunHost({.coordinator = "127.0.0.1:7070", .host = "here"}, reader, /*json=*/false, make,
-                    {.out = out_, .err = out_}),
-            75);
+  EXPECT_EQ(RunHost(HostNamedHere(), reader, /*json=*/false, make, {.out = out_, .err = out_}), 75);
   EXPECT_THAT(out_.str(), HasSubstr("time will be up"));
   EXPECT_THAT(out_.str(), HasSubstr("the run is over, with exit code 75"));
 }
@@ -219,9 +223,7 @@ TEST_F(AgentTest, ASecondWarningStopsAHostOfARun) {
     };
     return absl::StatusOr<std::unique_ptr<Cluster>>(std::move(made));
   };
-  EXPECT_EQ(RunHost({.coordinator = "127.0.0.1:7070", .host = "here"}, reader, /*json=*/false, make,
-                    {.out = out_, .err = out_}),
-            75);
+  EXPECT_EQ(RunHost(HostNamedHere(), reader, /*json=*/false, make, {.out = out_, .err = out_}), 75);
 }
 
 TEST_F(AgentTest, WhatKeepsItFromStartingIsAnError) {

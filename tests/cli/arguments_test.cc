@@ -267,6 +267,28 @@ TEST(ArgumentsTest, AFolderStandsForItsCluster) {
   }
 }
 
+TEST(ArgumentsTest, ATokenLastsForSoLong) {
+  const auto parse = [](const char* time) {
+    return Parse(
+        {"token", "make", "ada", "--role", "viewer", "--namespace", "*", "--expires-in", time});
+  };
+  const auto seconds = [&](const char* time) {
+    return std::get<RemoteArguments>(parse(time).arguments).expires_in;
+  };
+  EXPECT_EQ(seconds("1s"), 1);
+  EXPECT_EQ(seconds("010m"), 600);
+  EXPECT_EQ(seconds("12h"), 43200);
+  EXPECT_EQ(seconds("3650d"), 315360000);
+  for (const char* odd : {"0s", "-1s", "90", "d", "1.5h", "3651d", "9223372036854775807d", "1 d",
+                          "1D", "99999999999999999999s", ""})
+    EXPECT_EQ(parse(odd).exit_code, 64) << odd;
+  const Parsed without =
+      Parse({"token", "make", "ada", "--role", "viewer", "--namespace", "default"});
+  EXPECT_EQ(std::get<RemoteArguments>(without.arguments).expires_in, std::nullopt);
+  EXPECT_EQ(Parse({"certs", "user", "ada", "--identity", "i", "--expires-in", "1d"}).exit_code, 64)
+      << "no token is made";
+}
+
 TEST(ArgumentsTest, AFolderStandsForItsJob) {
   for (const char* command : {"status", "stop", "digest", "audit", "ledger", "history", "logs"}) {
     const Parsed parsed = Parse({command, "--dir", "runs/one"});

@@ -222,6 +222,8 @@ class CoordinatorTable : public testing::Test {
     MakeToken(Who::kSubmitter, UserOf(Who::kSubmitter), "submitter", "default");
     MakeToken(Who::kOperator, UserOf(Who::kOperator), "operator", "default");
     MakeToken(Who::kOtherNamespace, UserOf(Who::kOtherNamespace), "operator", "lab");
+    MakeToken(Who::kExpired, UserOf(Who::kAdmin), "admin", "*", 1);
+    AwaitExpired(TokenOf(Who::kExpired));
     LetJoin("alpha");
     LetJoin("beta");
     agent_ = SessionOf(HostPeer{"alpha"});
@@ -331,13 +333,21 @@ class CoordinatorTable : public testing::Test {
     return http::Delete(url, options);
   }
   void MakeToken(Who who, const std::string& user, const std::string& role,
-                 const std::string& scope) {
-    const Json body = {{"user", user}, {"role", role}, {"namespace", scope}};
+                 const std::string& scope, int64_t expires_in = 0) {
+    Json body = {{"user", user}, {"role", role}, {"namespace", scope}};
+    if (expires_in > 0) body["expires_in"] = expires_in;
     const auto made = Rest("POST", "/v1/tokens", body.dump(), TokenOf(Who::kAdmin));
     ASSERT_TRUE(made.ok()) << made.status();
     ASSERT_EQ(made->status, 201) << made->body;
     tokens_[who] = Json::parse(made->body)["token"];
     token_ids_[who] = Json::parse(made->body).value("id", "");
+  }
+  void AwaitExpired(const std::string& token) {
+    for (const Time until = PatienceEnds(); RealClock().Now() < until;)
+      if (const auto answer = Rest("GET", "/v1/jobs", "", token);
+          answer.ok() && answer->status == 401)
+        return;
+    ADD_FAILURE() << "a token of a second is of use still";
   }
   JoinToken TokenOfHost(const std::string& host, const std::string& scope = "default") {
     const auto admitted = Rest("POST", absl::StrCat("/v1/hosts/", host, ":admit"),
@@ -593,9 +603,9 @@ TEST_F(CoordinatorTable, RoutesAreThoseOfUsersWithARightToThem) {
   LetOneRun();
   size_t refused = 0, allowed = 0;
   const std::string public_key = absl::Base64Escape(PublicKeyOf(MakeKey().value()).value());
-  const Who columns[] = {Who::kNobody,        Who::kForeignAuthority, Who::kViewer,
-                         Who::kSubmitter,     Who::kOperator,         Who::kAdmin,
-                         Who::kOtherNamespace};
+  const Who columns[] = {Who::kNobody, Who::kExpired,       Who::kForeignAuthority,
+                         Who::kViewer, Who::kSubmitter,     Who::kOperator,
+                         Who::kAdmin,  Who::kOtherNamespace};
   for (const bool lets_in : {false, true})
     for (const Row& row : kRows) {
       const std::string name = absl::StrCat(row.verb, " ", row.pattern);
@@ -637,6 +647,8 @@ TEST_F(CoordinatorTable, RoutesAreThoseOfUsersWithARightToThem) {
         const bool hides = IsOfJob(row) && who == Who::kOtherNamespace;
         if (lets_in) {
           EXPECT_EQ(status, row.status) << NameOf(who) << " asks for " << name;
+        } else if (who == Who::kExpired) {
+          EXPECT_EQ(status, 401) << NameOf(who) << " asks for " << name;
         } else if (TokenOf(who).empty()) {
           // Too many wrong tokens of an address are refused with 429.
           EXPECT_TRUE(status == 401 || status == 429)

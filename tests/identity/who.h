@@ -73,7 +73,7 @@ struct NoQuestion {
   const char* why;
 };
 inline constexpr NoQuestion kNoQuestions[] = {
-    {"REST", "those of certificates",
+    {"REST", "those of certificates alone",
      "HTTPS asks for no certificate, so whoever has no token is nobody"},
 };
 

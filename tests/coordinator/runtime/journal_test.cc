@@ -463,7 +463,7 @@ TEST(Journal, KnowsHowLongAgoAJobEnded) {
 
 TEST(Journal, KnowsTheTokensOfPeopleInTheirOrder) {
   const Token admin{std::string(64, 'f'), {"admin", UserRole::kAdmin, "*"}, 17};
-  const Token viewer{std::string(64, '0'), {"ada-l", UserRole::kViewer, "vision"}, 18};
+  const Token viewer{std::string(64, '0'), {"ada-l", UserRole::kViewer, "vision"}, 18, 19};
   const auto kv = OpenMemory(JournalFamilies());
   std::vector<std::string> damaged;
   {

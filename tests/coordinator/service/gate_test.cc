@@ -50,10 +50,11 @@ class GateTest : public ::testing::Test {
     known_.jobs = jobs;
   }
   // A token of that role, as a header has it.
-  std::string Bearer(const std::string& user, UserRole role, const std::string& scope) {
+  std::string Bearer(const std::string& user, UserRole role, const std::string& scope,
+                     int64_t expires_unix_ms = 0) {
     const std::string text = MakeTokenText(user);
     auto tokens = std::make_shared<std::vector<Token>>(*known_.tokens);
-    tokens->push_back({HashOfToken(text), {user, role, scope}, 1});
+    tokens->push_back({HashOfToken(text), {user, role, scope}, 1, expires_unix_ms});
     known_.tokens = tokens;
     return "Bearer " + text;
   }
@@ -170,6 +171,27 @@ TEST_F(GateTest, ATokenThatIsTakenAwayIsOfNoUse) {
   EXPECT_EQ(Enter(ada, "GET", "/v1/jobs"), absl::StatusCode::kOk);
   known_.tokens = std::make_shared<const std::vector<Token>>();
   EXPECT_EQ(Enter(ada, "GET", "/v1/jobs"), absl::StatusCode::kUnauthenticated);
+}
+
+TEST_F(GateTest, WhoseTokenHasExpiredIsToldSoAndStaysOut) {
+  constexpr int64_t kLongGone = 1'000, kFarOff = int64_t{1} << 50;
+  const std::string was = Bearer("ada", UserRole::kViewer, "default", kLongGone);
+  const std::string is = Bearer("ada", UserRole::kViewer, "default", kFarOff);
+  const MethodRights& row = Row("GET", "/v1/jobs");
+  EXPECT_TRUE(gate_.Look(row, {is, "::1", ""}).ok());
+  for (int i = 0; i <= kMostWrongTokens; ++i)
+    EXPECT_THAT(gate_.Look(row, {was, "::1", ""}).status().ToString(),
+                AllOf(HasSubstr("UNAUTHENTICATED"),
+                      HasSubstr("of ada expired at 1970-01-01T00:00:01.000Z")));
+  EXPECT_TRUE(gate_.StaysIn({is, "::1", ""})());
+  EXPECT_FALSE(gate_.StaysIn({was, "::1", ""})());
+  for (const auto& [token, code] :
+       {std::pair(was, absl::StatusCode::kUnauthenticated), std::pair(is, absl::StatusCode::kOk)}) {
+    CallOrigin origin{"", "::1", ""};
+    origin.certificate = {{"c1", UserPeer{"ada"}}, TokenIdIn({token, "::1", ""})};
+    EXPECT_EQ(gate_.Look(row, origin).status().code(), code) << "with a certificate made with it";
+    EXPECT_EQ(gate_.StaysIn(origin)(), code == absl::StatusCode::kOk);
+  }
 }
 
 TEST_F(GateTest, ACallThatLastsStaysInUntilItsTokenIsTakenAway) {

@@ -191,8 +191,11 @@ class ScriptedNamespaces final : public NamespaceApi {
 
 class ScriptedTokens final : public TokenApi {
  public:
-  void Make(const Caller& grant, Reply<MadeToken> reply) override {
-    reply(MadeToken{{.id = "1", .user = grant.user}, "muster-secret"});
+  void Make(const TokenRequest& request, Reply<MadeToken> reply) override {
+    reply(MadeToken{{.id = "1",
+                     .user = request.grant.user,
+                     .expires_unix_ms = request.expires_in_seconds * 1000},
+                    "muster-secret"});
   }
   void List(Reply<TokenList> reply) override { reply(TokenList{{{.id = "1", .user = "ada"}}}); }
   void Revoke(const std::string& id, Reply<TokenInfo> reply) override {
@@ -732,6 +735,16 @@ TEST_F(GuardedRestTest, TokensAreMadeAndTakenAwayByAdmins) {
   const std::string odd = R"({"user": "bob", "role": "root", "namespace": "default"})";
   const auto refused = http::Post(GuardedUrl("/v1/tokens"), odd, {.token = admin_});
   EXPECT_EQ(Json::parse(refused->body)["error"]["field"], "role");
+  const auto lasting = [&](const std::string& seconds) {
+    const std::string body =
+        absl::StrCat(R"({"user": "bob", "role": "viewer", "namespace": "default", "expires_in": )",
+                     seconds, "}");
+    return Json::parse(http::Post(GuardedUrl("/v1/tokens"), body, {.token = admin_})->body);
+  };
+  EXPECT_EQ(Json::parse(made->body)["expires"], nullptr);
+  EXPECT_EQ(lasting("60")["expires"], "1970-01-01T00:01:00.000Z");
+  for (const char* odd_time : {"0", "-1", "1.5", "1e300", "\"soon\"", "316224001", "null"})
+    EXPECT_EQ(lasting(odd_time)["error"]["field"], "expires_in") << odd_time;
   EXPECT_EQ(Json::parse(
                 http::Get(GuardedUrl("/v1/tokens"), {.token = admin_})->body)["tokens"][0]["user"],
             "ada");

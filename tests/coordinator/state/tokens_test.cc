@@ -46,9 +46,22 @@ TEST(Tokens, TheLastAdminStays) {
   desk.Give(RevokeToken{TokenId(admin)});
   EXPECT_THAT(desk.Drain<PersistTokens>(), IsEmpty());
   EXPECT_THAT(WhyNotRevoked({admin}, TokenId(admin)), HasSubstr("last token of an admin"));
+  Token passing = TokenOf('d', UserRole::kAdmin);
+  passing.expires_unix_ms = 2;
+  EXPECT_THAT(WhyNotRevoked({admin, passing}, TokenId(admin)), HasSubstr("last token of an admin"))
+      << "the other will be of no use";
+  EXPECT_THAT(WhyNotRevoked({admin, passing}, TokenId(passing)), IsEmpty());
   desk.Give(MakeToken{other});
   desk.Give(RevokeToken{TokenId(admin)});
   EXPECT_EQ(desk.Drain<PersistTokens>().size(), 2u);
+}
+
+TEST(Tokens, ExpireAtTheirTimeOrNever) {
+  Token token = TokenOf('a', UserRole::kViewer);
+  EXPECT_FALSE(HasExpired(token, 1'000));
+  token.expires_unix_ms = 1'000;
+  EXPECT_FALSE(HasExpired(token, 999));
+  EXPECT_TRUE(HasExpired(token, 1'000));
 }
 
 // Whoever may submit to one namespace shares the machine and its keys with what else runs there.
