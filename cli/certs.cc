@@ -120,10 +120,24 @@ absl::StatusOr<int> InstallCertificate(const RemoteArguments& arguments, const R
   return kExitDone;
 }
 
+// Whoever has another's identity there, a coordinator for one, would be a user from then on.
+absl::Status CheckIsOfUsers(const std::string& folder) {
+  std::error_code none;
+  const absl::StatusOr<Identity> held = ReadIdentity(folder);
+  const bool is_of_user = !held.ok() || std::holds_alternative<UserPeer>(held->name.who);
+  if (is_of_user && !std::filesystem::exists(folder + "/authority.key", none))
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--identity: ", folder, " holds the ",
+      is_of_user ? "key of an authority" : absl::StrCat("identity ", ToUri(held->name)),
+      ", which stays as it is; name a folder of the user's own"));
+}
+
 }  // namespace
 
 absl::StatusOr<int> CertifyUser(const RemoteArguments& arguments, const RestClient& rest,
                                 std::ostream& out) {
+  MUSTER_RETURN_IF_ERROR(CheckIsOfUsers(arguments.identity));
   MUSTER_RETURN_IF_ERROR(Prefix("--identity", MakePrivateFolder(arguments.identity)));
   if (arguments.role.empty()) return InstallCertificate(arguments, rest, {}, out);
   MUSTER_ASSIGN_OR_RETURN(

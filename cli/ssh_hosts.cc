@@ -147,7 +147,7 @@ SshHosts::Actions SshHosts::Signal(Time now) {
   }
   if (!exit_code_) exit_code_ = kExitLater;
   if (signals_ <= 2) {
-    // At once: an input that is closed is a second SIGTERM to one that had a first.
+    // At once: an input that is closed is a second SIGINT to one that had a first.
     CloseAll(out);
     if (!kill_at_) EndOthers(now, now + kCloseTime);
     return out;

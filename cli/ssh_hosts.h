@@ -3,7 +3,7 @@
 //
 // The other end (cli/ssh_input.h) prints kSshBegun once it runs. Its standard input is a line with
 // its environment, and then a line for each wish: "alive" once a second, "stop" as if it had got
-// SIGTERM. The end of it, or a minute without a line, is SIGTERM, too: so nothing of a run outlives
+// SIGINT. The end of it, or a minute without a line, is SIGINT, too: so nothing of a run outlives
 // the command that started it by more than a few minutes, however that ends.
 #pragma once
 

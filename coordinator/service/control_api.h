@@ -413,7 +413,7 @@ struct TokenRequest {
   coordinator::Caller grant;
   int64_t expires_in_seconds = 0;  // 0: it does not expire
 };
-inline constexpr int64_t kLongestTokenSeconds = int64_t{10} * 366 * 86400;
+inline constexpr int64_t kLongestTokenSeconds = int64_t{3650} * 86400;
 struct MadeToken {
   TokenInfo info;
   std::string token;  // told this once, and kept nowhere

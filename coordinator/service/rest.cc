@@ -960,8 +960,10 @@ std::vector<http::Route> TokenRoutes(TokenApi& api, Background* large_answers, G
     if (!asked.ok()) return respond.Send(asked.status(), FieldOf(asked.status()));
     const Caller& grant = asked->grant;
     const MethodRights& rights = *RightsOfRoute("POST", "/v1/tokens");
-    const std::string object =
-        absl::StrCat(grant.user, " ", std::string(RoleName(grant.role)), " ", grant.scope);
+    const std::string object = absl::StrCat(
+        grant.user, " ", std::string(RoleName(grant.role)), " ", grant.scope,
+        asked->expires_in_seconds == 0 ? ""
+                                       : absl::StrCat(" for ", asked->expires_in_seconds, " s"));
     const absl::StatusOr<Caller> caller = gate.Enter(rights, OriginOf(rights, request), object);
     if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
     api.Make(*asked, Answering<MadeToken>(respond));

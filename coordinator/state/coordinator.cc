@@ -186,6 +186,8 @@ void Coordinator::On(const Drain& drain) {
 
 void Coordinator::On(const MakeToken& make) {
   if (!WhyNotMade(tokens_, make.token).empty()) return;
+  std::erase_if(tokens_,
+                [&](const Token& token) { return HasExpired(token, make.token.made_unix_ms); });
   tokens_.push_back(make.token);
   Do(PersistTokens{tokens_});
   places_changed_ = true;  // hosts may be of one namespace now

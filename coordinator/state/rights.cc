@@ -86,7 +86,10 @@ bool HasAdmin(const std::vector<Token>& tokens) {
 
 std::string WhyNotMade(const std::vector<Token>& tokens, const Token& token) {
   if (std::string why = WhyNoGrant(token.grant); !why.empty()) return why;
-  if (tokens.size() >= kMostTokens)
+  const auto of_use = std::count_if(tokens.begin(), tokens.end(), [&](const Token& other) {
+    return !HasExpired(other, token.made_unix_ms);
+  });
+  if (of_use >= static_cast<int64_t>(kMostTokens))
     return absl::StrCat("there are ", kMostTokens,
                         " tokens, which are all that may be; revoke one "
                         "that nobody uses (`muster token list`, `muster token revoke`)");

@@ -123,6 +123,13 @@ void IdentitySource::Look() {
     return;
   }
   if (Same(*found, *known)) return;
+  if (found->name != known->name) {
+    LogWarning(
+        "%s holds the identity of %s now, and we are %s; the one that was read before is "
+        "used on, until %s: put ours back",
+        folder_, ToUri(found->name), ToUri(known->name), absl::FormatTime(known->ends));
+    return;
+  }
   LogInfo("identity of %s was renewed, until %s", ToUri(found->name),
           absl::FormatTime(found->ends));
   Set(*std::move(found));

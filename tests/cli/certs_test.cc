@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -179,6 +180,24 @@ TEST(TokensOfNobody, ACoordinatorWithoutTokensIsNamedAsWhatItIs) {
     EXPECT_EQ(failed.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(failed.message()), HasSubstr("start it with --tokens"));
   }
+}
+
+TEST_F(CertifyUserTest, NobodyElseBecomesAUser) {
+  const PeerName coordinator{"c1", CoordinatorPeer{}};
+  ASSERT_TRUE(
+      WriteIdentity(folder_, IssueIdentity(authority_, coordinator, absl::Now()).value()).ok());
+  const RemoteArguments eve{.name_space = "default", .user = "eve", .role = "submitter"};
+  EXPECT_THAT(Ask(eve).status().message(),
+              AllOf(HasSubstr("--identity: "), HasSubstr("spiffe://c1/coordinator")));
+  EXPECT_EQ(ReadIdentity(folder_)->name, coordinator);
+  EXPECT_EQ(asked_for_role_, "") << "no token is made";
+}
+
+TEST_F(CertifyUserTest, TheFolderOfAnAuthorityStaysOne) {
+  std::filesystem::create_directories(folder_);
+  std::ofstream(folder_ + "/authority.key") << "a key";
+  EXPECT_THAT(Ask({}).status().message(), HasSubstr("the key of an authority"));
+  EXPECT_EQ(ReadIdentity(folder_).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(CertifyUserTest, WhatIsOfNoUseIsNotInstalled) {

@@ -657,9 +657,9 @@ TEST_F(JobRunTest, AStopThatIsRefusedForItsTokenIsToldAndAskedAgainUntilItIsGive
   on_start_ = [&](HandCluster& cluster) {
     cluster.events.on_coordinator(true);
     give_up = [&] {
-      if (cluster.later.size() < 2) return cluster.Post(give_up);
-      EXPECT_EQ(cluster.stops, 0);
-      cluster.later[1]();
+      // Answers to other questions may come in between, and then the time begins anew.
+      for (size_t i = 1; i < cluster.later.size(); ++i) cluster.later[i]();
+      if (cluster.stops == 0) cluster.Post(give_up);
     };
     cluster.Post([&] {
       cluster.events.on_interrupt(2);

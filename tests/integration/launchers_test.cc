@@ -280,6 +280,14 @@ TEST_F(SlurmTest, TheLinesOfTheReadme) {
   }
   const auto slurm = Allocation(4, script);
   EXPECT_EQ(slurm->End(), 0) << script << slurm->output();
+  int runs = 0;  // of four hosts, and not four of one
+  for (const auto& run : std::filesystem::directory_iterator(folder_ / "muster-runs")) {
+    if (ReadJson(run.path() / "run.json").is_discarded()) continue;
+    ++runs;
+    ExpectResult(std::filesystem::relative(run.path(), folder_ / ""), "done", /*epochs=*/2);
+    EXPECT_NE(FolderOfHost(run.path(), 3), "") << run.path();
+  }
+  EXPECT_EQ(runs, 2) << "under Slurm, and under Open MPI";
 }
 
 }  // namespace

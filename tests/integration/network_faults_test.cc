@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -19,6 +20,7 @@
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/clock.h"
 #include "tests/integration/host_cluster.h"
 #include "tests/integration/host_network.h"
 
@@ -56,6 +58,15 @@ class NetworkFaults : public ::testing::Test {
   void End(int workers = 3) {
     cluster_->AwaitWorkers(workers);
     EndWithWhoIsThere();
+  }
+  // While it waits for so many.
+  double StepsPerSecond(int64_t steps) {
+    const Time begin = RealClock().Now();
+    cluster_->AwaitSteps(steps);
+    return static_cast<double>(steps) / Seconds(RealClock().Now() - begin);
+  }
+  static void TellSpeed(int percent, double before, double under) {
+    std::printf("%d %% of all packets lost: %.1f steps/s, before %.1f\n", percent, under, before);
   }
   void EndWithWhoIsThere() {
     cluster_->AwaitSteps(20);
@@ -240,8 +251,9 @@ class LossTest : public NetworkFaults, public ::testing::WithParamInterface<int>
 
 TEST_P(LossTest, PacketsThatAreLostLoseNobody) {
   Begin(kSamples, {"lease=10"});
+  const double before = StepsPerSecond(50);
   for (const int host : {0, 1, 2}) network_.Lose(host, GetParam() / 100.0);
-  cluster_->AwaitSteps(50);
+  TellSpeed(GetParam(), before, StepsPerSecond(50));
   AwaitPacketsTaken(1, 1);
   End();
   ExpectThatNobodyWasLost();
@@ -254,8 +266,9 @@ INSTANTIATE_TEST_SUITE_P(Percent, LossTest, ::testing::Values(1, 10),
 // out for it. Steps are made all the same, and are the right ones.
 TEST_F(NetworkFaults, AThirdOfAllPacketsLostStopsNoJob) {
   Begin(kSamples, {"lease=30"});
+  const double before = StepsPerSecond(50);
   for (const int host : {0, 1, 2}) network_.Lose(host, 0.3);
-  cluster_->AwaitSteps(20);
+  TellSpeed(30, before, StepsPerSecond(20));
   for (const int host : {0, 1, 2}) AwaitPacketsTaken(host, 20);
   for (const int host : {0, 1, 2}) network_.LiftRules(host);
   EndWithWhoIsThere();

@@ -192,8 +192,8 @@ class WatcherEnd final : public JobWatcher {
   bool OnEvent(const JobEvent& event) override { return watcher_->Add(event); }
   bool closed() const override {
     if (stays_in_ && !stays_in_())
-      watcher_->End(
-          grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "the token of this call was taken away"));
+      watcher_->End(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                                 "the token of this call is of no use any more"));
     return watcher_->ended();
   }
 

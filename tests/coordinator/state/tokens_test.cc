@@ -56,6 +56,23 @@ TEST(Tokens, TheLastAdminStays) {
   EXPECT_EQ(desk.Drain<PersistTokens>().size(), 2u);
 }
 
+TEST(Tokens, ThatHaveExpiredMakeRoomForTheNext) {
+  const Token admin = TokenOf('a', UserRole::kAdmin);
+  Token expired = TokenOf('b', UserRole::kViewer), next = TokenOf('c', UserRole::kViewer);
+  expired.expires_unix_ms = 100;
+  Desk desk(With({admin, expired}));
+  next.made_unix_ms = 99;
+  desk.Give(MakeToken{next});
+  EXPECT_THAT(desk.Drain<PersistTokens>().at(0).tokens, ElementsAre(admin, expired, next));
+  Token last = TokenOf('d', UserRole::kViewer);
+  last.made_unix_ms = 100;
+  desk.Give(MakeToken{last});
+  EXPECT_THAT(desk.Drain<PersistTokens>().at(0).tokens, ElementsAre(admin, next, last));
+  EXPECT_THAT(WhyNotMade(std::vector<Token>(kMostTokens, expired), last), IsEmpty());
+  EXPECT_THAT(WhyNotMade(std::vector<Token>(kMostTokens, next), last),
+              HasSubstr("all that may be"));
+}
+
 TEST(Tokens, ExpireAtTheirTimeOrNever) {
   Token token = TokenOf('a', UserRole::kViewer);
   EXPECT_FALSE(HasExpired(token, 1'000));
