@@ -1,13 +1,8 @@
 // Commands about tokens and certificates.
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <string>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "cli/arguments_parts.h"
-#include "lib/base/digits.h"
 
 namespace muster::cli {
 namespace {
@@ -77,30 +72,11 @@ constexpr char kCertsChangeFooter[] =
     "  muster certs status\n"
     "  muster certs finish";
 
-// "90d" to seconds.
-CLI::Validator Lasting() {
-  const auto read = [](std::string& text) -> std::string {
-    constexpr std::pair<char, int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
-    constexpr int64_t kMost = int64_t{3650} * 86400;
-    for (const auto& [unit, seconds] : kUnits) {
-      int64_t number = 0;
-      if (text.size() < 2 || text.back() != unit) continue;
-      if (!ParseDigits(absl::string_view(text).substr(0, text.size() - 1), &number)) continue;
-      if (number < 1 || number > kMost / seconds) continue;
-      text = absl::StrCat(number * seconds);
-      return "";
-    }
-    return absl::StrCat("'", text, "' is not a number with s, m, h or d after it, such as 12h or ",
-                        "90d, of 1s to 3650d");
-  };
-  return {read, "", ""};
-}
-
 CLI::Option* AddExpiresIn(CLI::App& command, RemoteArguments& remote) {
   return command
       .add_option("--expires-in", remote.expires_in,
                   "how long the token is of use, such as 12h or 90d (default: until it is revoked)")
-      ->transform(Lasting())
+      ->transform(Period({.longest = int64_t{3650} * 86400}))
       ->type_name("TIME");
 }
 

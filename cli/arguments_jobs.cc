@@ -1,12 +1,9 @@
 // Commands about jobs of a cluster, or of a folder.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "cli/arguments_parts.h"
-#include "lib/base/digits.h"
 
 namespace muster::cli {
 namespace {
@@ -173,27 +170,6 @@ CLI::App* NeedsJob(CLI::App* command) {
 
 constexpr int64_t kMostTail = 10'000;
 
-// "90s", "15m", "2h", "3d", or seconds, as seconds.
-CLI::Validator Period() {
-  const auto read = [](std::string& text) -> std::string {
-    constexpr int64_t kLongest = 1'000'000'000;
-    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-    const std::string unit = text.substr(digits);
-    const int64_t seconds = unit.empty() || unit == "s" ? 1
-                            : unit == "m"               ? 60
-                            : unit == "h"               ? 3600
-                            : unit == "d"               ? 86400
-                                                        : 0;
-    int64_t number = 0;
-    if (seconds == 0 || !ParseDigits(text.substr(0, digits), &number) || number < 1 ||
-        number > kLongest / seconds)
-      return absl::StrCat("'", text, "' is no time; write 90s, 15m, 2h or 3d");
-    text = absl::StrCat(number * seconds);
-    return "";
-  };
-  return CLI::Validator(read, "");
-}
-
 void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   const auto with_job = [&](const char* name, const char* about) {
     CLI::App* command = AddRemote(app, name, about, remote);
@@ -227,7 +203,7 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
       ->check(CLI::Range(int64_t{1}, kMostTail))
       ->type_name("N");
   logs->add_option("--since", remote.since, "only lines of the last 90s, 15m, 2h or 3d")
-      ->transform(Period())
+      ->transform(Period({.longest = 1'000'000'000, .may_be_number = true}))
       ->type_name("TIME");
   logs->footer(kLogsFooter);
   AddFolder(*logs, remote);

@@ -1,5 +1,6 @@
 #include "cli/arguments_parts.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -16,6 +17,26 @@ CLI::Validator WholeNumber() {
       return absl::StrCat("'", text, "' is not a whole number from 0 to ",
                           std::numeric_limits<int64_t>::max());
     text = absl::StrCat(number);
+    return "";
+  };
+  return {read, "", ""};
+}
+
+CLI::Validator Period(PeriodLimits limits) {
+  const auto read = [limits](std::string& text) -> std::string {
+    const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const std::string unit = text.substr(digits);
+    const int64_t seconds = unit == "s" || (unit.empty() && limits.may_be_number) ? 1
+                            : unit == "m"                                         ? 60
+                            : unit == "h"                                         ? 3600
+                            : unit == "d"                                         ? 86400
+                                                                                  : 0;
+    int64_t number = 0;
+    if (seconds == 0 || !ParseDigits(text.substr(0, digits), &number) || number < 1)
+      return absl::StrCat("'", text, "' is no time; write 90s, 15m, 2h or 3d");
+    if (number > limits.longest / seconds)
+      return absl::StrCat("'", text, "' is too long; at most ", limits.longest / 86400, "d");
+    text = absl::StrCat(number * seconds);
     return "";
   };
   return {read, "", ""};

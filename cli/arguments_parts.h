@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <string>
 
 #include "cli/arguments.h"
@@ -26,6 +27,13 @@ CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteAr
 
 // Digits that fit: CLI11 takes the largest number for one that is too large, and 010 for 8.
 CLI::Validator WholeNumber();
+
+struct PeriodLimits {
+  int64_t longest = 0;         // seconds
+  bool may_be_number = false;  // without a unit, of seconds
+};
+// "90s", "15m", "2h", "3d", of a second at least, as seconds.
+CLI::Validator Period(PeriodLimits limits);
 
 inline constexpr char kAboutDetails[] = "progress shows learning rate and gradient norm, too";
 

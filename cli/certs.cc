@@ -122,11 +122,9 @@ absl::StatusOr<int> InstallCertificate(const RemoteArguments& arguments, const R
 
 // Whoever has another's identity there, a coordinator for one, would be a user from then on.
 absl::Status CheckIsOfUsers(const std::string& folder) {
-  std::error_code none;
   const absl::StatusOr<Identity> held = ReadIdentity(folder);
   const bool is_of_user = !held.ok() || std::holds_alternative<UserPeer>(held->name.who);
-  if (is_of_user && !std::filesystem::exists(folder + "/authority.key", none))
-    return absl::OkStatus();
+  if (is_of_user && absl::IsNotFound(ReadAuthority(folder).status())) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "--identity: ", folder, " holds the ",
       is_of_user ? "key of an authority" : absl::StrCat("identity ", ToUri(held->name)),

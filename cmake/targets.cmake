@@ -12,7 +12,7 @@ function(muster_library name)
   endif()
 endfunction()
 
-# programs builds all of them, without tests.
+# The target `programs` builds every program, and no test.
 add_custom_target(programs)
 
 # muster_program(NAME SRCS … DEPS …): an executable in build/<preset>/bin.

@@ -125,8 +125,8 @@ void IdentitySource::Look() {
   if (Same(*found, *known)) return;
   if (found->name != known->name) {
     LogWarning(
-        "%s holds the identity of %s now, and we are %s; the one that was read before is "
-        "used on, until %s: put ours back",
+        "%s holds the identity of %s now, and this process is %s; the one that was read before is "
+        "used on, until %s: put it back",
         folder_, ToUri(found->name), ToUri(known->name), absl::FormatTime(known->ends));
     return;
   }

@@ -222,8 +222,6 @@ class CoordinatorTable : public testing::Test {
     MakeToken(Who::kSubmitter, UserOf(Who::kSubmitter), "submitter", "default");
     MakeToken(Who::kOperator, UserOf(Who::kOperator), "operator", "default");
     MakeToken(Who::kOtherNamespace, UserOf(Who::kOtherNamespace), "operator", "lab");
-    MakeToken(Who::kExpired, UserOf(Who::kAdmin), "admin", "*", 1);
-    AwaitExpired(TokenOf(Who::kExpired));
     LetJoin("alpha");
     LetJoin("beta");
     agent_ = SessionOf(HostPeer{"alpha"});
@@ -600,7 +598,9 @@ TEST_F(CoordinatorTable, ACertificateOfAUserEndsWithItsToken) {
 // ---- REST
 
 TEST_F(CoordinatorTable, RoutesAreThoseOfUsersWithARightToThem) {
+  MakeToken(Who::kExpired, UserOf(Who::kAdmin), "admin", "*", /*expires_in=*/1);
   LetOneRun();
+  AwaitExpired(TokenOf(Who::kExpired));
   size_t refused = 0, allowed = 0;
   const std::string public_key = absl::Base64Escape(PublicKeyOf(MakeKey().value()).value());
   const Who columns[] = {Who::kNobody, Who::kExpired,       Who::kForeignAuthority,

@@ -68,11 +68,10 @@ class LaunchersTest : public ::testing::Test {
                                       "0",
                                       "-n",
                                       absl::StrCat(ranks)};
-    for (const std::string& word :
-         {std::string("/bin/sh"), std::string("-c"),
-          absl::StrCat("\"$@\"; echo $? >", folder_ / "exit-code-", "$OMPI_COMM_WORLD_RANK"),
-          std::string("sh")})
-      words.push_back(word);
+    words.insert(
+        words.end(),
+        {"/bin/sh", "-c",
+         absl::StrCat("\"$@\"; echo $? >", folder_ / "exit-code-$OMPI_COMM_WORLD_RANK"), "sh"});
     words.insert(words.end(), run.begin(), run.end());
     return std::make_unique<Program>(words);
   }

@@ -11,7 +11,6 @@
 #include <iterator>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -117,16 +116,10 @@ class SshTest : public ::testing::Test {
   }
   // Of each process that this host has started.
   std::vector<std::string> Environments(int host) const {
-    const pid_t pid = PidIn(FolderOfHost(folder_ / "run", host));
     std::vector<std::string> all;
-    std::error_code none;
-    for (const auto& thread :
-         std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/task"), none)) {
-      std::ifstream children(thread.path() / "children");
-      for (pid_t child = 0; children >> child;) {
-        std::ifstream in(absl::StrCat("/proc/", child, "/environ"));
-        all.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-      }
+    for (const pid_t child : ChildrenOf(PidIn(FolderOfHost(folder_ / "run", host)))) {
+      std::ifstream in(absl::StrCat("/proc/", child, "/environ"));
+      all.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     }
     return all;
   }

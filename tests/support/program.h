@@ -23,6 +23,15 @@ namespace muster {
 
 inline constexpr int kWaitMilliseconds = 40'000;
 
+// Those that its main thread has started.
+inline std::vector<pid_t> ChildrenOf(pid_t process) {
+  const std::string pid = std::to_string(process);
+  std::ifstream in("/proc/" + pid + "/task/" + pid + "/children");
+  std::vector<pid_t> children;
+  for (pid_t child = 0; in >> child;) children.push_back(child);
+  return children;
+}
+
 // Its standard output and error come through one pipe. `before` runs in the child before the
 // program does; false ends it with exit code 126.
 class Program {
@@ -69,13 +78,7 @@ class Program {
     }
     return true;
   }
-  std::vector<pid_t> Children() const {
-    const std::string pid = std::to_string(pid_);
-    std::ifstream in("/proc/" + pid + "/task/" + pid + "/children");
-    std::vector<pid_t> children;
-    for (pid_t child = 0; in >> child;) children.push_back(child);
-    return children;
-  }
+  std::vector<pid_t> Children() const { return ChildrenOf(pid_); }
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
   // Reads all there is to come. The exit code, or minus the signal.

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -180,6 +182,27 @@ TEST_F(IdentityFolder, IsTheSourceOfAnIdentity) {
     const absl::Status refused = IdentitySource::Open(folder()).status();
     EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << wrong << ": " << refused;
     EXPECT_TRUE(absl::StrContains(refused.message(), "by this machine's clock")) << refused;
+  }
+}
+
+TEST_F(IdentityFolder, IsTheSourceOfNobodyElsesIdentity) {
+  const Authority authority = MakeAuthority("c1", absl::Now()).value();
+  const auto issue = [&](PeerName name) {
+    return IssueIdentity(authority, std::move(name), absl::Now()).value();
+  };
+  const PeerName ours{"c1", CoordinatorPeer{}};
+  const Identity renewed = issue(ours);
+  ASSERT_TRUE(WriteIdentity(folder(), issue(ours)).ok());
+  const auto source = IdentitySource::Open(folder()).value();
+  ASSERT_TRUE(WriteIdentity(folder(), issue({"c1", UserPeer{"eve"}})).ok());
+  source->LookSoon();
+  while (source->looks_soon()) std::this_thread::yield();
+  // What is read after that is read after what was there has been judged.
+  ASSERT_TRUE(WriteIdentity(folder(), renewed).ok());
+  source->LookSoon();
+  while (source->Get()->key_pem != renewed.key_pem) {
+    ASSERT_EQ(source->Get()->name, ours);
+    std::this_thread::yield();
   }
 }
 
