@@ -61,11 +61,12 @@ nlohmann::json UpCluster::Ask(const std::vector<std::string>& words) const {
   return json.is_object() ? json : nlohmann::json(said.text);
 }
 
-std::vector<pid_t> UpCluster::WorkerPids() const {
-  std::vector<pid_t> workers;
+std::vector<pid_t> UpCluster::PidsOf(const std::string& program) const {
+  constexpr size_t kMostOfName = 15;  // the kernel keeps no more
+  std::vector<pid_t> pids;
   for (const pid_t child : up_.Children())
-    if (NameOf(child) == "muster-worker") workers.push_back(child);
-  return workers;
+    if (NameOf(child) == program.substr(0, kMostOfName)) pids.push_back(child);
+  return pids;
 }
 
 void ExpectCountedJob(const UpCluster& cluster, const std::string& job, int samples, int epochs) {

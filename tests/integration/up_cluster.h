@@ -30,7 +30,9 @@ class UpCluster {
   // What a command with --json says of a job; not an object: it did not.
   nlohmann::json Ask(const std::vector<std::string>& words) const;
 
-  std::vector<pid_t> WorkerPids() const;
+  // Of its children.
+  std::vector<pid_t> PidsOf(const std::string& program) const;
+  std::vector<pid_t> WorkerPids() const { return PidsOf("muster-worker"); }
   const std::string& url() const { return url_; }
   const std::string& dir() const { return dir_; }
   Program& up() { return up_; }
