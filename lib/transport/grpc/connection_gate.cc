@@ -23,8 +23,9 @@ namespace muster {
 namespace {
 
 constexpr int kPauseMs = 100;  // when nobody can be accepted
-// What somebody who was shut down had brought is freed by then. The allocator would keep it.
-constexpr Duration kGiveBackAfter = std::chrono::seconds(2);
+// So often after a flood freed memory is given back, which the allocator would keep, until all that
+// somebody who was shut down had brought is certainly freed.
+constexpr Duration kGiveBackEvery = std::chrono::seconds(2);
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -176,16 +177,21 @@ void ConnectionGate::Run() {
   while (AwaitKnock(timeout_ms)) {
     AcceptAll();
     const Time now = std::chrono::steady_clock::now();
-    if (given_->JudgeStirred(now)) gives_back_at_ = now + kGiveBackAfter;
-    timeout_ms = Milliseconds(given_->Judge(now));
-    if (!gives_back_at_) continue;
-    if (now >= *gives_back_at_) {
-      malloc_trim(0);
-      gives_back_at_.reset();
-    } else if (timeout_ms < 0 || timeout_ms > kGiveBackAfter / std::chrono::milliseconds(1)) {
-      timeout_ms = Milliseconds(kGiveBackAfter);
+    given_->JudgeStirred(now);
+    std::optional<Duration> wait = given_->Judge(now);
+    const std::optional<Time> flood = given_->last_flood();
+    if (flood && now - *flood < kWatchAfterFlood + kGiveBackEvery) {
+      wait = std::min(wait.value_or(kGiveBackEvery), kGiveBackEvery);
+      GiveBack(now);
     }
+    timeout_ms = Milliseconds(wait);
   }
+}
+
+void ConnectionGate::GiveBack(Time now) {
+  if (now - gave_back_ < kGiveBackEvery) return;
+  gave_back_ = now;
+  malloc_trim(0);
 }
 
 bool ConnectionGate::AwaitKnock(int timeout_ms) {

@@ -46,6 +46,7 @@ class ConnectionGate {
   void Run();
   // Waits for a connection that wants to be accepted, or for the time; false: the gate is to close.
   bool AwaitKnock(int timeout_ms);
+  void GiveBack(Time now);  // freed memory, to the system
   void Pause();
   void AcceptAll();
   void Take(int fd, const std::string& peer);
@@ -62,7 +63,7 @@ class ConnectionGate {
   const std::shared_ptr<GivenSockets> given_;  // sessions outlive the gate
   std::string address_;
   Welcome welcome_;
-  std::optional<Time> gives_back_at_;  // of the thread; freed memory to the system
+  Time gave_back_{};  // of the thread
   std::thread thread_;
 };
 

@@ -4,6 +4,7 @@
 #include <linux/tcp.h>  // that of the C library has no tcpi_bytes_received
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -90,7 +91,6 @@ void GivenSocket::CallComes() {
 void GivenSocket::CallIsAnswered() {
   Stir();
   calls_in_vain_ = 0;
-  ++answers_;
   const std::optional<Seen> seen = Look();
   if (!seen) return;
   const uint64_t may_bring = seen->brought + most_;
@@ -122,24 +122,33 @@ bool GivenSocket::Judge(Time now) {
   if (too_much)
     Flooded(absl::StrCat("it brought ", seen->brought, " bytes, and ", may_bring,
                          " are all that one who has not said who it is may bring here"));
-  if (seen && !admitted_ && OpensTooMany(seen->brought))
-    Flooded(absl::StrCat("it opened more than ", kMostStreamsInVain, " streams for one answer"));
+  if (seen && !admitted_ && OpensTooMany(seen->brought, now))
+    Flooded(
+        absl::StrCat("it left more than ", kMostStreamsInVain, " streams before their answers"));
   if (HasLeft(now)) ShutDown("its session has ended, and it stayed");
-  const bool closely = too_much || now < closely_until_ || (seen && !seen->takes_all);
+  const bool closely = too_much || reads_on_ || now < closely_until_ || (seen && !seen->takes_all);
   look_at_ = now + (closely ? kLookEvery : kLookAtLatest);
   return IsOpen();
 }
 
-bool GivenSocket::OpensTooMany(uint64_t brought) {
-  if (brought - counted_at_ < kCountStreamsEvery) return false;
-  counted_at_ = brought;
+bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
+  if (forgiven_at_ == Time{}) forgiven_at_ = now;  // it is new
+  const bool has_more = brought - counted_at_ >= kCountStreamsEvery;
+  if (!has_more && !(reads_on_ && now > counted_last_)) return false;
+  if (has_more) counted_at_ = brought;
+  counted_last_ = now;
   if (!number_ && (number_ = NumberOfConnection(peer_, after_)))
     NewestNumber() = std::max<ConnectionNumber>(NewestNumber(), *number_);
-  const std::optional<int64_t> streams = number_ ? StreamsStarted(*number_) : std::nullopt;
+  const std::optional<StreamCounts> streams = number_ ? CountStreams(*number_) : std::nullopt;
+  int unread = 0;
+  const bool all_read = ioctl(fd_, FIONREAD, &unread) == 0 && unread == 0;
+  reads_on_ = streams && (!all_read || streams->started > counted_);
   if (!streams) return false;
-  const int64_t answers = answers_;
-  if (std::exchange(answers_seen_, answers) != answers) streams_answered_ = *streams;
-  return *streams - streams_answered_ > kMostStreamsInVain;
+  counted_ = streams->started;
+  const auto in_vain = static_cast<double>(streams->started - streams->answered);
+  const double since = Seconds(now - std::exchange(forgiven_at_, now));
+  forgiven_ = std::min(in_vain, forgiven_ + since * kForgivenStreamsASecond);
+  return in_vain - forgiven_ > kMostStreamsInVain;
 }
 
 // Nothing: it is closed, or no TCP connection.
@@ -169,6 +178,9 @@ void GivenSocket::ShutDown(const std::string& why) const {
   }
   if (IsSocket(own, inode_)) {
     shutdown(own, SHUT_RDWR);
+    char rest[16 << 10];  // gRPC would read that all the same
+    while (recv(own, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
+    }
     Refusals().Warn("the connection of %s is closed: %s", peer_, why);
   }
   close(own);
@@ -187,13 +199,13 @@ GivenSockets::GivenSockets(size_t most, uint64_t most_of_stranger, std::function
       stirs_(epoll_create1(EPOLL_CLOEXEC)),
       memory_(std::move(memory)) {}
 
-bool GivenSockets::NoteFlood(const GivenSocket& given, Time now) {
-  if (!given.has_flooded()) return false;
+void GivenSockets::NoteFlood(const GivenSocket& given, Time now) {
+  if (!given.has_flooded()) return;
+  last_flood_ = now;
   constexpr size_t kMostHosts = 1024;
   std::erase_if(flooded_, [&](const auto& host) { return now - host.second > kWatchAfterFlood; });
   if (flooded_.empty()) memory_before_ = memory_();
   if (flooded_.size() < kMostHosts) flooded_[given.host()] = now;
-  return true;
 }
 
 // Others of that address, and members among them, wait too: but only where the process would come
@@ -245,7 +257,7 @@ std::optional<Duration> GivenSockets::Judge(Time now) {
   return size() > 0 ? std::optional(kLookAtLatest) : std::nullopt;
 }
 
-bool GivenSockets::JudgeStirred(Time now) {
+void GivenSockets::JudgeStirred(Time now) {
   Sockets stirred;
   for (const int fd : Stirred()) {
     const MutexLock lock(mutex_);
@@ -256,14 +268,12 @@ bool GivenSockets::JudgeStirred(Time now) {
     else
       stirred.push_back(given->second);
   }
-  bool any = false;
   for (const auto& given : stirred) {
     ++looks_;
     given->Stir();
     given->Judge(now);
-    any = NoteFlood(*given, now) || any;
+    NoteFlood(*given, now);
   }
-  return any;
 }
 
 // Descriptors on which something came since the last time.

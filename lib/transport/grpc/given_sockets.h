@@ -28,10 +28,13 @@ inline constexpr int kMostSessionsOfConnection = 8;
 // Calls of typed services of which none is answered before its caller leaves: more than twice as
 // many as may be open at a time.
 inline constexpr int kMostCallsInVain = 256;
-// Streams that a connection may open before one of its calls is answered: those calls, and what is
-// under way when the next one is counted. A stream that was cancelled may cost 20 KB until gRPC is
-// through with it. They are counted once so many bytes have come, again each time.
+// Streams of a connection that are not answered to their end, because they are still open or their
+// caller has left: those calls, and what is under way when the next one is counted. A stream that
+// was cancelled may cost 20 KB until gRPC is through with it. They are counted once so many bytes
+// have come, again each time, and until gRPC has read them all; so many a second are forgiven, as a
+// program may watch one thing after the other.
 inline constexpr int64_t kMostStreamsInVain = 2 * kMostCallsInVain;
+inline constexpr int64_t kForgivenStreamsASecond = 64;
 inline constexpr uint64_t kCountStreamsEvery = 32 << 10;
 // What a connection may bring, from its start or from the last call that was answered on it.
 inline constexpr uint64_t kMostOfStranger = 256 << 10;
@@ -98,7 +101,7 @@ class GivenSocket {
   };
   std::optional<Seen> Look() const;
   bool HasLeft(Time now);
-  bool OpensTooMany(uint64_t brought);
+  bool OpensTooMany(uint64_t brought, Time now);
   void Flooded(const std::string& why);
   void ShutDown(const std::string& why) const;
 
@@ -114,15 +117,17 @@ class GivenSocket {
   std::atomic<int> sessions_{0};
   std::atomic<int> open_sessions_{0};
   std::atomic<int> calls_in_vain_{0};
-  std::atomic<int64_t> answers_{0};
   mutable std::atomic<bool> shut_down_{false};
   std::atomic<bool> flooded_{false};
   // Of the thread that gives them away.
   const ConnectionNumber after_;  // that of the newest connection before this one
   std::optional<ConnectionNumber> number_{};
   uint64_t counted_at_ = 0;  // bytes that had come when streams were counted last
-  int64_t answers_seen_ = 0;
-  int64_t streams_answered_ = 0;  // as many had been opened when an answer was seen last
+  int64_t counted_ = 0;
+  bool reads_on_ = false;  // there were more streams than the time before, or there may be
+  Time counted_last_{};
+  Time forgiven_at_{};
+  double forgiven_ = 0;  // of the streams in vain
   bool watched_ = false;
   Time look_at_{};  // at the latest
   Time closely_until_{};
@@ -150,8 +155,10 @@ class GivenSockets {
   // to be called again; nothing: none is left.
   std::optional<Duration> Judge(Time now);
   // Judges those on which something came since it was last asked, without waiting for the interval:
-  // on a fast link that is many megabytes. True: somebody has been shut down for a flood.
-  bool JudgeStirred(Time now);
+  // on a fast link that is many megabytes.
+  void JudgeStirred(Time now);
+  // When somebody has been shut down for a flood, or was seen to be there still, last.
+  std::optional<Time> last_flood() const { return last_flood_; }
   // Readable when somebody stirs.
   int stirs() const { return stirs_.get(); }
   size_t looks() const { return looks_; }  // at one, by Judge
@@ -168,7 +175,7 @@ class GivenSockets {
   void Forget(const Sockets& closed);
   void ForgetPeer(const GivenSocket& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetClosed();
-  bool NoteFlood(const GivenSocket& given, Time now);
+  void NoteFlood(const GivenSocket& given, Time now);
 
   const size_t most_;
   const uint64_t most_of_stranger_;
@@ -176,6 +183,7 @@ class GivenSockets {
   Time looked_{};
   Time judged_{};
   std::map<std::string, Time> flooded_;  // by host, the last time
+  std::optional<Time> last_flood_{};
   const std::function<size_t()> memory_;
   size_t memory_before_ = 0;  // the first of these floods
   bool strangers_ = false;

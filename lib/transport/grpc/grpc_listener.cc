@@ -24,8 +24,13 @@ int SpareConnections(int connections) { return std::clamp(connections / 16, 1, 6
 
 // Streams of one connection at a time: programs may ask for much at once.
 constexpr int kStreamsOfPrograms = 100;
+// A connection is read in steps where it may have so many streams, so that one that floods is
+// closed between two of them (docs/decisions/0080).
+constexpr int kReadOfPrograms = 8 << 10;
 
-// Tells the connection of one call of a typed service that it came, and that it was answered.
+// Tells the connection of one call of a typed service that it came, and that it was answered. A
+// caller may leave so early that the answer to a call without a message is the first that we see
+// of it.
 class CallWatch final : public grpc::experimental::Interceptor {
  public:
   using Point = grpc::experimental::InterceptionHookPoints;
@@ -38,11 +43,13 @@ class CallWatch final : public grpc::experimental::Interceptor {
       connection_ = given_->Find(ReadablePeer(context_->peer()));
       if (connection_) connection_->CallComes();
     }
+    if (batch->QueryInterceptionHookPoint(Point::POST_RECV_MESSAGE))
+      asked_ = asked_ || batch->GetRecvMessage() != nullptr;
     const bool answers = batch->QueryInterceptionHookPoint(Point::PRE_SEND_INITIAL_METADATA) ||
                          batch->QueryInterceptionHookPoint(Point::PRE_SEND_MESSAGE) ||
                          batch->QueryInterceptionHookPoint(Point::PRE_SEND_STATUS);
     // Whoever has left is answered nothing.
-    if (answers && connection_ && !context_->IsCancelled()) connection_->CallIsAnswered();
+    if (answers && asked_ && connection_ && !context_->IsCancelled()) connection_->CallIsAnswered();
     batch->Proceed();
   }
 
@@ -50,6 +57,7 @@ class CallWatch final : public grpc::experimental::Interceptor {
   const std::shared_ptr<GivenSockets> given_;
   grpc::ServerContextBase* const context_;
   std::shared_ptr<GivenSocket> connection_;  // null: it was closed by then
+  bool asked_ = false;
 };
 
 class CallWatches final : public grpc::experimental::ServerInterceptorFactoryInterface {
@@ -96,7 +104,8 @@ absl::Status GrpcListener::Start(const HostPort& address,
                            limits_.own != nullptr}));
   given_ = gate_->given();
   grpc::ServerBuilder builder;
-  ApplyServerSettings(builder, asked ? kStreamsOfPrograms : kMostSessionsOfConnection);
+  ApplyServerSettings(builder, asked ? kStreamsOfPrograms : kMostSessionsOfConnection,
+                      asked ? kReadOfPrograms : 0);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
   watches.push_back(std::make_unique<CallWatches>(given_));
   builder.experimental().SetInterceptorCreators(std::move(watches));

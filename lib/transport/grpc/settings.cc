@@ -98,7 +98,8 @@ grpc::ChannelArguments ChannelSettings() {
   return arguments;
 }
 
-void ApplyServerSettings(grpc::ServerBuilder& builder, int streams) {
+void ApplyServerSettings(grpc::ServerBuilder& builder, int streams, int most_at_once) {
+  if (most_at_once > 0) builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, most_at_once);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams);
   for (const IntSetting& s : kBothEnds) builder.AddChannelArgument(s.name, s.value);
   for (const IntSetting& s : kAcceptingEnd) builder.AddChannelArgument(s.name, s.value);

@@ -14,8 +14,9 @@ namespace muster {
 inline constexpr char kSessionMethod[] = "/muster.v1.Exchange/Session";
 
 grpc::ChannelArguments ChannelSettings();
-// `streams`: that a connection may have open at a time.
-void ApplyServerSettings(grpc::ServerBuilder& builder, int streams);
+// `streams`: that a connection may have open at a time. `most_at_once`: bytes that are read from
+// one at a time; 0: gRPC's own choice.
+void ApplyServerSettings(grpc::ServerBuilder& builder, int streams, int most_at_once);
 // Of a connection that was accepted for a server: what gRPC's own acceptor would set, and what
 // finds a silent way soon.
 void ApplySocketSettings(int fd);

@@ -69,11 +69,14 @@ std::optional<ConnectionNumber> NumberOfConnection(const std::string& peer,
 }
 
 // A number that is 0 is not said.
-std::optional<int64_t> StreamsStarted(ConnectionNumber connection) {
+std::optional<StreamCounts> CountStreams(ConnectionNumber connection) {
   const std::string socket = Answer(grpc_channelz_get_socket(connection));
   if (socket.empty()) return std::nullopt;
-  size_t at = 0;
-  return NextNumber(socket, "streamsStarted", at).value_or(0);
+  const auto count = [&](std::string_view member) {
+    size_t at = 0;
+    return NextNumber(socket, member, at).value_or(0);
+  };
+  return StreamCounts{.started = count("streamsStarted"), .answered = count("streamsSucceeded")};
 }
 
 }  // namespace muster

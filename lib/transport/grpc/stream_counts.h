@@ -16,7 +16,11 @@ using ConnectionNumber = int64_t;
 // above `after`: they grow. Nothing: there is none, or no longer.
 std::optional<ConnectionNumber> NumberOfConnection(const std::string& peer, ConnectionNumber after);
 
+struct StreamCounts {
+  int64_t started = 0;
+  int64_t answered = 0;  // to their end, before their peer left them
+};
 // Nothing: it is closed.
-std::optional<int64_t> StreamsStarted(ConnectionNumber connection);
+std::optional<StreamCounts> CountStreams(ConnectionNumber connection);
 
 }  // namespace muster

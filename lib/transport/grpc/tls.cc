@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "lib/base/check.h"
+#include "lib/identity/seen_certificates.h"
 #include "lib/log/limited_log.h"
 
 namespace muster {
@@ -27,9 +28,15 @@ std::string ChainOf(absl::string_view certificate_pem, absl::string_view chain_p
   return absl::StrCat(certificate_pem, chain_pem);
 }
 
+// Never destroyed: gRPC's threads outlive those who listen.
+SeenCertificates& Seen() {
+  static SeenCertificates& seen = *new SeenCertificates;
+  return seen;
+}
+
 // Of one who does not fit: ours may be the identity that is out of date.
 absl::StatusOr<PeerName> Judge(IdentitySource& own, absl::string_view chain_pem) {
-  absl::StatusOr<PeerName> name = VerifyPeer(*own.Get(), chain_pem, absl::Now());
+  absl::StatusOr<PeerName> name = Seen().Verify(*own.Get(), chain_pem, absl::Now());
   if (!name.ok()) own.LookSoon();
   return name;
 }
@@ -173,14 +180,14 @@ std::shared_ptr<grpc::ServerCredentials> TlsOfServer(std::shared_ptr<IdentitySou
 }
 
 absl::StatusOr<PeerName> WhoCalls(const grpc::AuthContext& call, const IdentitySource& own) {
-  return VerifyPeer(*own.Get(),
-                    ChainOf(FirstProperty(call, GRPC_X509_PEM_CERT_PROPERTY_NAME),
-                            FirstProperty(call, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME)),
-                    absl::Now());
+  return Seen().Verify(*own.Get(),
+                       ChainOf(FirstProperty(call, GRPC_X509_PEM_CERT_PROPERTY_NAME),
+                               FirstProperty(call, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME)),
+                       absl::Now());
 }
 
 absl::StatusOr<CertificateContent> CertificateOfCall(const grpc::AuthContext& call) {
-  return ReadCertificate(FirstProperty(call, GRPC_X509_PEM_CERT_PROPERTY_NAME));
+  return Seen().Read(FirstProperty(call, GRPC_X509_PEM_CERT_PROPERTY_NAME));
 }
 
 }  // namespace muster

@@ -59,7 +59,11 @@ class Given {
     sockets_.Judge(now_ += kLater);
     return IsOpen();
   }
-  bool JudgeStirred() { return sockets_.JudgeStirred(now_); }
+  // Whether somebody has been shut down for a flood.
+  bool JudgeStirred() {
+    sockets_.JudgeStirred(now_);
+    return sockets_.last_flood() == now_;
+  }
   bool IsOpen() const {
     char byte = 0;
     return recv(far_, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;

@@ -157,17 +157,6 @@ TEST_F(GrpcPair, GarbageAndSilenceOnThePortDisturbNobody) {
   }
 }
 
-// So many calls, each cancelled as soon as it is made. Fewer bytes than a stranger may bring.
-std::string CallsThatAreLeft(const std::string& method, uint32_t times) {
-  std::string words = kPreface + Http2Frame(kSettings, 0, 0, "");
-  for (uint32_t i = 0; i < times; ++i) {
-    const uint32_t stream = 1 + 2 * i;
-    words += Http2Frame(kHeaders, kEndHeaders, stream, HeadersOfACall(method));
-    words += Http2Frame(kReset, 0, stream, std::string("\0\0\0\x08", 4));
-  }
-  return words;
-}
-
 TEST_F(GrpcPair, WhoOpensAndCancelsSessionsWithoutEndIsClosedAndLeavesNone) {
   http::RawClient hasty(listener_->Address());
   hasty.Send(CallsThatAreLeft(kSessionMethod, 2000));  // it may be closed before the last of them
@@ -199,11 +188,11 @@ TEST_F(GrpcPair, StreamsAreCountedWhenTheyAreRead) {
   const std::string peer = client.Address();
   std::optional<ConnectionNumber> number;
   while (!(number = NumberOfConnection(peer, 0))) std::this_thread::yield();
-  while (StreamsStarted(*number) < kStreams) std::this_thread::yield();
-  EXPECT_EQ(StreamsStarted(*number), kStreams);
+  while (CountStreams(*number).value().started < kStreams) std::this_thread::yield();
+  EXPECT_EQ(CountStreams(*number).value().started, kStreams);
   EXPECT_FALSE(NumberOfConnection(peer, *number)) << "it is not above itself";
   client.Close();
-  while (StreamsStarted(*number)) std::this_thread::yield();
+  while (CountStreams(*number)) std::this_thread::yield();
 }
 
 TEST_F(GrpcPair, AHeaderWithoutEndIsNotTakenForLong) {

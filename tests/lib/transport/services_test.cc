@@ -4,10 +4,14 @@
 #include <chrono>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "echo.grpc.pb.h"
 #include "lib/transport/grpc/given_sockets.h"
+#include "tests/lib/http/raw_client.h"
 #include "tests/lib/transport/grpc_world.h"
+#include "tests/lib/transport/http2_words.h"
 #include "tests/support/generic_call.h"
 
 namespace muster {
@@ -130,6 +134,49 @@ TEST_F(ServicesBesideSessions, AStreamThatHasBegunCountsAsAnsweredBeforeItsFirst
         << "call " << i << " was not begun";
   }
   EXPECT_EQ(echo_.streamed_to().size(), 1u) << "the connection was closed";
+}
+
+// Nothing else closes it: each ping is answered as long as the connection stands.
+TEST_F(ServicesBesideSessions, WhoLeavesCallsBeforeTheyHaveAMessageIsClosed) {
+  constexpr size_t kPings = 5000;
+  const std::string ping = Http2Frame(kPing, 0, 0, "stillup!");
+  http::RawClient hasty(listener_->Address());
+  hasty.Send(CallsThatAreLeft("/test.Echo/Say", 400));
+  bool stands = true;
+  for (size_t i = 0; i < kPings && stands; ++i)
+    stands = hasty.Send(ping) && hasty.ReadUntil("stillup!").ends_with("stillup!");
+  EXPECT_FALSE(stands) << "400 calls that nobody waits for";
+  ExpectUndisturbed();
+}
+
+// Whether their answers went out before their callers left cannot be told for each, so the streams
+// are counted. All of this is fewer bytes than a stranger may bring.
+TEST_F(ServicesBesideSessions, WhoLeavesCallsWithTheirMessagesBeforeTheAnswersIsClosed) {
+  const std::string message("\0\0\0\0\0", 5);
+  for (const std::string method : {"/test.Echo/Say", "/test.Echo/SayThrice"}) {
+    const std::string words = CallsThatAreLeft(method, 4000, message);
+    ASSERT_LT(words.size(), kMostOfStranger + kMostOfRequests);
+    http::RawClient hasty(listener_->Address());
+    hasty.Send(words);  // it may be closed before the last of them
+    EXPECT_TRUE(hasty.AwaitClosed()) << "4000 calls of " << method << " that nobody waits for";
+    ExpectUndisturbed();
+  }
+}
+
+// Many at a time, as many as a connection may have.
+TEST_F(ServicesBesideSessions, WhoWaitsForAnswersMayAskWithoutEnd) {
+  const auto channel = Channel();
+  auto stub = test::Echo::NewStub(channel);
+  std::vector<std::thread> askers;
+  for (int asker = 0; asker < 8; ++asker)
+    askers.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        test::Text text;
+        grpc::ClientContext context;
+        EXPECT_TRUE(stub->Say(&context, text, &text).ok()) << "call " << i;
+      }
+    });
+  for (std::thread& asker : askers) asker.join();
 }
 
 TEST_F(ServicesBesideSessions, ATypedServiceStreams) {

@@ -1,0 +1,48 @@
+#include "lib/identity/seen_certificates.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster {
+namespace {
+
+template <class Value>
+void Keep(absl::flat_hash_map<std::string, Value>& all, absl::string_view key, Value value,
+          size_t most) {
+  if (all.size() >= most) all.clear();
+  all.insert_or_assign(std::string(key), std::move(value));
+}
+
+}  // namespace
+
+absl::StatusOr<CertificateContent> SeenCertificates::Read(absl::string_view pem) {
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = read_.find(pem); found != read_.end()) return found->second;
+  }
+  absl::StatusOr<CertificateContent> content = ReadCertificate(pem);
+  const MutexLock lock(mutex_);
+  Keep(read_, pem, content, most_);
+  return content;
+}
+
+absl::StatusOr<PeerName> SeenCertificates::Verify(const Identity& own, absl::string_view chain_pem,
+                                                  absl::Time now) {
+  {
+    const MutexLock lock(mutex_);
+    const auto found = verdicts_.find(chain_pem);
+    if (found != verdicts_.end() && found->second.from <= now && now < found->second.until &&
+        found->second.cluster == own.name.cluster &&
+        found->second.authority_pem == own.authority_pem)
+      return found->second.who;
+  }
+  Verdict verdict{own.authority_pem, own.name.cluster, VerifyPeer(own, chain_pem, now), now,
+                  now + kVerdictCounts};
+  if (const auto content = ReadCertificate(chain_pem); verdict.who.ok() && content.ok())
+    verdict.until = std::min(verdict.until, content->ends);
+  const MutexLock lock(mutex_);
+  Keep(verdicts_, chain_pem, verdict, most_);
+  return verdict.who;
+}
+
+}  // namespace muster
