@@ -43,10 +43,24 @@ absl::StatusOr<std::vector<StepFingerprint>> AllFingerprints(const RestClient& r
   }
 }
 
-EventAnswer NoFingerprints(const absl::Status& why) {
-  const std::string text =
-      absl::StrCat("warning: the fingerprints cannot be read: ", why.message());
+EventAnswer Note(const std::string& text) {
   return {.name = "state", .text = text, .json = Text(nlohmann::ordered_json({{"text", text}}))};
+}
+
+EventAnswer NoFingerprints(const absl::Status& why) {
+  return Note(absl::StrCat("warning: the fingerprints cannot be read: ", why.message()));
+}
+
+EventAnswer StoppedFirst(const absl::Status& refused) {
+  return Note(absl::StrCat(refused.message(), ": that is done now, as it was cut off with those"));
+}
+
+// Nobody decided to begin anew, whatever the file says of the beginning.
+std::string FromWhereItIs(const std::string& spec_json) {
+  auto spec = nlohmann::ordered_json::parse(spec_json, nullptr, /*allow_exceptions=*/false);
+  if (!spec.is_object()) return spec_json;
+  spec["resume"] = "latest";
+  return Text(spec);
 }
 
 }  // namespace
@@ -100,13 +114,19 @@ bool Follower::OnEvent(const EventAnswer& event) {
 
 // False: refused, or this is being destroyed.
 bool Follower::Submit(JobAnswer& job) {
+  std::string spec = spec_json_;
   while (true) {
-    absl::StatusOr<JobAnswer> accepted = rest_.Submit(id_, spec_json_);
+    absl::StatusOr<JobAnswer> accepted = rest_.Submit(id_, spec);
     if (accepted.ok()) {
       job = *std::move(accepted);
       return true;
     }
-    if (!IsPassing(accepted.status()) && !WillBeStopped(accepted.status())) {
+    if (RunsOtherwise(accepted.status())) {
+      post_([this, event = StoppedFirst(accepted.status())] { events_.on_event(event); });
+      spec = FromWhereItIs(spec);
+      while (IsPassing(rest_.Stop(id_).status()))
+        if (stop_.WaitFor(kPause)) return false;
+    } else if (!IsPassing(accepted.status()) && !WillBeStopped(accepted.status())) {
       post_([this, why = accepted.status()] { events_.on_refused(why); });
       return false;
     }
@@ -120,6 +140,14 @@ bool Follower::WillBeStopped(const absl::Status& refused) const {
   if (!absl::IsFailedPrecondition(refused)) return false;
   const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
   return job.ok() && !job->deleting && (job->state == "stopping" || job->state == "stopped");
+}
+
+// When everything was cut off, the job ran with other values, and since the coordinator is back,
+// its members are, too. Nobody but this command has it run now.
+bool Follower::RunsOtherwise(const absl::Status& refused) const {
+  if (!absl::IsFailedPrecondition(refused)) return false;
+  const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
+  return job.ok() && !job->deleting && !IsOver(*job) && job->state != "stopping";
 }
 
 // Also true when this is being destroyed.

@@ -48,6 +48,7 @@ class Follower {
   void CarryWishes();
   bool Submit(JobAnswer& job);
   bool WillBeStopped(const absl::Status& refused) const;
+  bool RunsOtherwise(const absl::Status& refused) const;
   bool FinishIfOver();
   bool OnEvent(const EventAnswer& event);
   void SetWish(Wish wish);

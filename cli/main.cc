@@ -53,6 +53,7 @@
 #include "lib/base/this_process.h"
 #include "lib/base/whole_file.h"
 #include "lib/identity/identity_source.h"
+#include "lib/identity/key_folder.h"
 #include "lib/launch/host_limits.h"
 #include "lib/launch/own_address.h"
 #include "lib/launch/own_disk.h"
@@ -121,32 +122,6 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
                              .gradient_norm = report.step->gradient_norm};
   return out;
 }
-
-// For keys of a host that joins for as long as it runs: on its own disk, as folders of runs are
-// shared.
-class KeyFolder {
- public:
-  static absl::StatusOr<std::unique_ptr<KeyFolder>> Make() {
-    const char* const named = std::getenv("TMPDIR");
-    std::string path =
-        absl::StrCat(named == nullptr || *named == '\0' ? "/tmp" : named, "/muster-keys-XXXXXX");
-    if (mkdtemp(path.data()) == nullptr)  // it is nobody else's: 0700
-      return Prefix("--identity names a folder for the certificate of this host; without it",
-                    FileError(errno, "make directory", path));
-    return std::unique_ptr<KeyFolder>(new KeyFolder(std::move(path)));
-  }
-  ~KeyFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  KeyFolder(const KeyFolder&) = delete;
-  KeyFolder& operator=(const KeyFolder&) = delete;
-  std::string identity() const { return path_ + "/host"; }
-
- private:
-  explicit KeyFolder(std::string path) : path_(std::move(path)) {}
-  const std::string path_;
-};
 
 // Ctrl-C and its kin, before a cluster watches for them: they are blocked.
 bool WaitForSignal(Duration time) {
@@ -242,6 +217,10 @@ class AgentCluster final : public cli::Cluster {
     std::unique_ptr<agent::HostIdentity> joins;
   };
 
+  static std::string HostOf(const cli::ClusterOptions& options) {
+    return options.host.empty() ? agent::HostAgent::OwnHostName() : options.host;
+  }
+
   static absl::StatusOr<Proof> ProofOf(const cli::ClusterOptions& options) {
     Proof proof{.folder = options.identity};
     if (options.join.empty()) {
@@ -252,8 +231,10 @@ class AgentCluster final : public cli::Cluster {
       return proof;
     }
     if (proof.folder.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(proof.own, KeyFolder::Make());
-      proof.folder = proof.own->identity();
+      MUSTER_ASSIGN_OR_RETURN(
+          proof.own, KeyFolder::Make(absl::StrCat(options.folder, "\n", options.join_token_file,
+                                                  "\n", HostOf(options))));
+      proof.folder = proof.own->path() + "/host";
     }
     MUSTER_ASSIGN_OR_RETURN(proof.joins, Join(options, proof.folder));
     return proof;
@@ -265,7 +246,7 @@ class AgentCluster final : public cli::Cluster {
         {.folder = folder,
          .join = options.join,
          .token_file = options.join_token_file,
-         .host = options.host.empty() ? agent::HostAgent::OwnHostName() : options.host,
+         .host = HostOf(options),
          .node = options.node.empty() ? OwnNode() : options.node},
         {.say =
              [](const std::string& text) {

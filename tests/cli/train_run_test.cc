@@ -44,6 +44,8 @@ struct Answers {
   std::function<void()> on_stream;
   int unavailable = 0;
   int stopping = 0;  // submissions that find the job stopping; with the last of them it is stopped
+  bool runs_otherwise = false;  // until it is stopped
+  std::string resume;           // of the submission that was taken
   absl::Status fingerprints_error;
   int no_fingerprints = 0;                      // answers with that error
   std::vector<std::vector<std::string>> hosts;  // that are up, look by look; the last one stays
@@ -116,11 +118,15 @@ class JobRunTest : public ::testing::Test {
     } else if (answers_.stopping > 0) {
       answers_.job["state"] = --answers_.stopping > 0 ? "stopping" : "stopped";
       responder.Send(absl::FailedPreconditionError("the job is stopping"));
+    } else if (answers_.runs_otherwise) {
+      responder.Send(absl::FailedPreconditionError(
+          "job x is running with other values (workers.min: 3); stop it first"));
     } else if (!answers_.refuse.ok()) {
       responder.Send(answers_.refuse);
     } else {
       answers_.job["id"] = body["id"];
       answers_.looks_before = answers_.looks;
+      answers_.resume = body["spec"].value("resume", "");
       if (answers_.job["state"] == "stopped") answers_.job["state"] = "running";
       responder.Send({.body = answers_.job.dump()});
     }
@@ -139,6 +145,7 @@ class JobRunTest : public ::testing::Test {
     {
       MutexLock lock(mutex_);
       if (!answers_.stop_answer.ok()) return responder.Send(answers_.stop_answer);
+      answers_.runs_otherwise = false;
     }
     responder.Send({.body = "{}"});
     Become("stopped", 67);
@@ -951,6 +958,20 @@ TEST_F(JobRunTest, AJobThatIsStillStoppingIsStoppedFirstAndGoesOn) {
   const auto result = Run();
   ASSERT_TRUE(result.error.ok()) << result.error;
   EXPECT_EQ(result.job.state, "done");
+}
+
+// It was cut off with other values, and its members are back before we say these.
+TEST_F(JobRunTest, AJobThatRunsWithOtherValuesIsStoppedFirstAndGoesOnFromThere) {
+  Set([&](Answers& a) {
+    a.runs_otherwise = true;
+    a.after_events = "done";
+  });
+  spec_.runtime.resume = {ResumeKind::kNever};
+  const auto result = Run();
+  ASSERT_TRUE(result.error.ok()) << result.error;
+  EXPECT_EQ(result.job.state, "done");
+  EXPECT_THAT(out_.str(), HasSubstr("that is done now"));
+  Set([&](Answers& a) { EXPECT_EQ(a.resume, "latest") << "nobody begins anew"; });
 }
 
 TEST_F(JobRunTest, AJobThatWasStoppedAtOnceCanGoOn) {

@@ -79,6 +79,28 @@ TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
   EXPECT_TRUE(AMemberSays(options.dir, "reads the checkpoint of step")) << resumed.Trace();
 }
 
+// The members of the journal start at once, with the numbers that it had; and nobody begins anew.
+TEST_P(AllKilledTest, GoesOnWithOtherNumbersOfMembers) {
+  const Folder folder;
+  const std::string spec = LanguageSpec(folder / "data", kLanes, kSteps) + "resume: never\n";
+  const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
+  TrainOptions options{
+      .spec = spec, .dir = folder / "disturbed", .workers = kWorkers, .servers = GetParam()};
+  options.kill_all_at = [](const nlohmann::json& event) {
+    return event.value("event", "") == "checkpoint";
+  };
+  const TrainRun killed = Train(options);
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
+  options.kill_all_at = nullptr;
+  options.workers = kWorkers - 1;
+  options.servers = GetParam() / 2;
+  const TrainRun resumed = Train(options);
+  ExpectSameBits(resumed, options.dir, undisturbed);
+  EXPECT_GT(FirstStepOf(resumed), 0) << resumed.Trace();
+  ExpectLanesAddUp(resumed, options.dir, kLanes);
+  EXPECT_EQ(resumed.result.value("workers", 0), kWorkers - 1) << resumed.Trace();
+}
+
 INSTANTIATE_TEST_SUITE_P(Servers, AllKilledTest, testing::Values(0, 2));
 
 TEST(ServerTest, ALostServerIsAWayBackToTheNewestCheckpoint) {

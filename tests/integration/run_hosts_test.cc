@@ -1,6 +1,7 @@
 // `muster run` as one process for each host, started as launchers do that are not at hand, by what
 // they put into the environment, and as a person does on a few hosts, by the lines of the README.
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -30,25 +31,35 @@ using ::testing::StartsWith;
 constexpr int kSamples = 1009;
 constexpr int kHosts = 2;
 
-// Two ranks on this machine, in one folder. Without `dir` the launcher names the run, and its
-// folder after that.
-void ExpectRun(Environment (*of)(RankOfLauncher), const Environment& others, const std::string& dir,
-               const std::string& run_id) {
-  const Folder folder;
-  WriteFile(folder / "nodes", "this\nthis\n");
-  WriteFile(folder / "job.yaml", CountingSpec(kSamples, /*lanes=*/7, /*epochs=*/1));
-  std::vector<std::unique_ptr<Program>> hosts;
+using Hosts = std::vector<std::unique_ptr<Program>>;
+
+// Two ranks on this machine, in one folder, each with these arguments.
+Hosts StartRun(const Folder& folder, Environment (*of)(RankOfLauncher), const Environment& others,
+               const std::vector<std::string>& arguments) {
+  Hosts hosts;
   for (int rank = 0; rank < kHosts; ++rank) {
     Environment environment = of({rank, kHosts, rank, kHosts});
     for (const auto& [name, value] : others) environment[name] = value;
     if (environment.contains("PBS_NODEFILE")) environment["PBS_NODEFILE"] = folder / "nodes";
-    std::vector<std::string> words = {"run", "job.yaml", "--workers", "2", "--json"};
-    if (!dir.empty()) words.insert(words.end(), {"--dir", dir});
+    std::vector<std::string> words = {"run", "job.yaml", "--json"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
     hosts.push_back(std::make_unique<Program>(MusterCommand(words), [environment, &folder] {
       for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
       return chdir((folder / "").c_str()) == 0;
     }));
   }
+  return hosts;
+}
+
+// Without `dir` the launcher names the run, and its folder after that.
+void ExpectRun(Environment (*of)(RankOfLauncher), const Environment& others, const std::string& dir,
+               const std::string& run_id) {
+  const Folder folder;
+  WriteFile(folder / "nodes", "this\nthis\n");
+  WriteFile(folder / "job.yaml", CountingSpec(kSamples, /*lanes=*/7, /*epochs=*/1));
+  std::vector<std::string> arguments = {"--workers", "2"};
+  if (!dir.empty()) arguments.insert(arguments.end(), {"--dir", dir});
+  const Hosts hosts = StartRun(folder, of, others, arguments);
   for (const auto& host : hosts) EXPECT_EQ(host->End(), 0) << host->output();
   const std::string where = folder / (dir.empty() ? "muster-runs/counting-" + run_id : dir);
   EXPECT_EQ(ReadJson(where + "/run.json").value("run_id", ""), run_id);
@@ -70,6 +81,25 @@ TEST(RunHostsTest, PalsStartsThem) {
 
 TEST(RunHostsTest, HydraStartsThemAndTheFolderNamesTheRun) { ExpectRun(Hydra, {}, "run", ""); }
 
+// The members of the journal are back on both hosts before the command says other numbers.
+TEST(RunHostsTest, KilledAllAtOnceItGoesOnWithOtherNumbersOfMembers) {
+  constexpr int kEpochs = 60;
+  const Folder folder;
+  WriteFile(folder / "job.yaml", CountingSpec(kSamples, /*lanes=*/7, kEpochs));
+  {
+    const Hosts hosts = StartRun(folder, Hydra, {}, {"--dir", "run", "--workers", "2"});
+    ASSERT_TRUE(hosts[0]->WaitFor("\"event\":\"checkpoint\"")) << hosts[0]->output();
+    for (const auto& host : hosts) host->Signal(SIGKILL);
+    for (const auto& host : hosts) host->End();
+  }
+  const Hosts hosts = StartRun(folder, Hydra, {}, {"--dir", "run", "--workers", "3"});
+  for (const auto& host : hosts) EXPECT_EQ(host->End(), 0) << host->output();
+  const nlohmann::json result = ReadJson(folder / "run/result.json");
+  ASSERT_TRUE(result.is_object());
+  EXPECT_EQ(result["workers"], 3) << result;
+  EXPECT_EQ(result["digest"], CountingDigest(kSamples, kEpochs));
+}
+
 // In a copy of what they need of a clone after ./dev build, which both hosts see.
 TEST(RunHostsTest, TheLinesOfTheReadmeForAFewHosts) {
   const HostNetwork network(kHosts);
@@ -79,7 +109,7 @@ TEST(RunHostsTest, TheLinesOfTheReadmeForAFewHosts) {
   std::filesystem::create_directory_symlink(MUSTER_PROGRAMS, clone / "build/dev/bin");
   std::filesystem::copy(MUSTER_SOURCE "/examples", clone / "examples");
   std::string path;
-  std::vector<std::unique_ptr<Program>> hosts;
+  Hosts hosts;
   for (const std::string& line : LinesOfReadme()) {
     if (absl::StartsWith(line, "export PATH=")) path = line;
     if (!absl::StrContains(line, "--node-rank")) continue;

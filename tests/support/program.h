@@ -73,6 +73,7 @@ class Program {
       char buffer[4096];
       const ssize_t n =
           poll(&wait, 1, kWaitMilliseconds) == 1 ? read(out_, buffer, sizeof buffer) : 0;
+      ended_ = ended_ || (n <= 0 && wait.revents != 0);
       if (n <= 0) return false;
       output_.append(buffer, static_cast<size_t>(n));
     }
@@ -81,9 +82,10 @@ class Program {
   std::vector<pid_t> Children() const { return ChildrenOf(pid_); }
   pid_t pid() const { return pid_; }
   void Signal(int signal) const { kill(pid_, signal); }
-  // Reads all there is to come. The exit code, or minus the signal.
+  // Reads all there is to come, as long as it runs. The exit code, or minus the signal.
   int End() {
-    WaitFor(std::string(1, '\0'));
+    while (!WaitFor(std::string(1, '\0')) && !ended_ && Runs()) {
+    }
     return Wait();
   }
   // Exit code, or minus the signal.
@@ -96,8 +98,15 @@ class Program {
   const std::string& output() const { return output_; }
 
  private:
+  bool Runs() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == 0;
+  }
+
   pid_t pid_ = -1;
   int out_ = -1;
+  bool ended_ = false;  // it says no more
   std::string output_;
 };
 
