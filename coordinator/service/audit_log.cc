@@ -38,17 +38,30 @@ absl::StatusOr<std::unique_ptr<AuditLog>> AuditLog::Open(const std::string& path
 
 absl::Status AuditLog::Reopen() {
   MUSTER_ASSIGN_OR_RETURN(Descriptor file,
-                          OpenRegularFile(path_, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC));
+                          OpenRegularFile(path_, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC));
   struct stat found {};
   if (fchmod(file.get(), S_IRUSR | S_IWUSR) != 0 || fstat(file.get(), &found) != 0)
     return FileError(errno, "protect", path_);
+  char last = '\n';
+  const bool is_torn = found.st_size > 0 && pread(file.get(), &last, 1, found.st_size - 1) == 1 &&
+                       last != '\n';  // by a loss of power
+  if (is_torn && write(file.get(), "\n", 1) != 1) return FileError(errno, "write", path_);
   file_ = std::move(file);
-  bytes_ = static_cast<size_t>(found.st_size);
+  bytes_ = static_cast<size_t>(found.st_size) + (is_torn ? 1 : 0);
   return absl::OkStatus();
+}
+
+// Whoever moves or removes it (logrotate does) gets no more lines there.
+bool AuditLog::IsInItsPlace() const {
+  struct stat ours {
+  }, there{};
+  return fstat(file_.get(), &ours) == 0 && lstat(path_.c_str(), &there) == 0 &&
+         ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
 absl::Status AuditLog::Write(const std::string& line) {
   const MutexLock lock(mutex_);
+  if (file_.is_open() && !IsInItsPlace()) MUSTER_RETURN_IF_ERROR(Reopen());
   if (file_.is_open() && bytes_ > 0 && bytes_ + line.size() > most_bytes_) {
     if (rename(path_.c_str(), (path_ + ".1").c_str()) != 0)
       return FileError(errno, "rename", path_);

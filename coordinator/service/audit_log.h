@@ -44,6 +44,7 @@ class AuditLog {
 
  private:
   AuditLog(std::string path, size_t most_bytes) : path_(std::move(path)), most_bytes_(most_bytes) {}
+  bool IsInItsPlace() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Reopen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string path_;

@@ -291,15 +291,16 @@ TEST_F(AStranger, WhoSendsTheLargestFramesThatAreNoMessageCostsLittle) {
 TEST_F(AStranger, WhoOpensAndCancelsStreamsWithoutEndCostsLittle) {
   SCOPED_TRACE("streams that are cancelled");
   constexpr uint32_t kStreams = 30'000;
-  std::string words = kPreface + Http2Frame(kSettings, 0, 0, "");
-  for (uint32_t stream = 1; stream < 2 * kStreams; stream += 2) {
-    words += Http2Frame(kHeaders, kEndHeaders, stream, HeadersOfACall("/No/Method"));
-    words += Http2Frame(kReset, 0, stream, std::string("\0\0\0\x08", 4));
+  const std::string no_message, empty_message("\0\0\0\0\0", 5);
+  for (const std::string& words :
+       {CallsThatAreLeft("/No/Method", kStreams, no_message),
+        CallsThatAreLeft("/muster.v1.Jobs/List", kStreams, no_message),
+        CallsThatAreLeft("/muster.v1.Jobs/List", kStreams, empty_message)}) {
+    std::deque<RawClient> clients;
+    for (int i = 0; i < 4; ++i) clients.emplace_back(program_.grpc());
+    for (RawClient& client : clients) client.Send(words);  // it may be closed before the last
+    for (RawClient& client : clients) EXPECT_TRUE(client.AwaitClosed());
   }
-  std::deque<RawClient> clients;
-  for (int i = 0; i < 4; ++i) clients.emplace_back(program_.grpc());
-  for (RawClient& client : clients) client.Send(words);  // it may be closed before the last of them
-  for (RawClient& client : clients) EXPECT_TRUE(client.AwaitClosed());
   ExpectCost(400 * kMiB);
 }
 

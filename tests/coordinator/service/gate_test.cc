@@ -391,6 +391,26 @@ TEST_F(GateTest, AnAuditLogThatCouldNotBeginAFileGoesOnWhenItCan) {
   EXPECT_EQ(*ReadWholeFile(path + ".1"), "abcdefghij\n") << "the older half is kept";
 }
 
+TEST_F(GateTest, AnAuditLogThatWasMovedAwayBeginsAnother) {
+  const std::string path = dir_ + "/moved";
+  const auto log = *AuditLog::Open(path, /*most_bytes=*/20);
+  ASSERT_TRUE(log->Write("0123456789\n").ok());
+  std::filesystem::rename(path, path + ".old");
+  ASSERT_TRUE(log->Write("abcdefghij\n").ok());
+  EXPECT_EQ(*ReadWholeFile(path + ".old"), "0123456789\n");
+  EXPECT_EQ(*ReadWholeFile(path), "abcdefghij\n");
+  std::filesystem::remove(path);
+  ASSERT_TRUE(log->Write("ABCDEFGHIJ\n").ok()) << "there is nothing that could be rotated";
+  EXPECT_EQ(*ReadWholeFile(path), "ABCDEFGHIJ\n");
+}
+
+TEST_F(GateTest, ALineOfTheAuditLogThatWasTornIsNotGoneOnWith) {
+  const std::string path = dir_ + "/torn";
+  ASSERT_TRUE(ReplaceFile(path, "whole\nha").ok());
+  ASSERT_TRUE((*AuditLog::Open(path))->Write("next\n").ok());
+  EXPECT_EQ(*ReadWholeFile(path), "whole\nha\nnext\n");
+}
+
 TEST_F(GateTest, AnAuditLineIsOneLineWhateverTheCallerSaid) {
   const std::string line =
       AuditLine({.user = "ada", .object = "a\nb\"\x1b[2J" + std::string(9999, 'x')});

@@ -55,6 +55,10 @@ class Given {
       EXPECT_EQ(recv(near_, part, size, MSG_WAITALL), static_cast<ssize_t>(size));
     }
   }
+  void BringUnread(uint64_t bytes) {
+    const std::string all(bytes, 'x');
+    EXPECT_EQ(send(far_, all.data(), bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+  }
   bool StaysOpen() {
     sockets_.Judge(now_ += kLater);
     return IsOpen();
@@ -135,6 +139,13 @@ TEST(GivenSocket, IsShutDownWhenAStrangerBringsTooMuch) {
   EXPECT_TRUE(given.MayHoldStrangers());
   given.Bring(1);
   EXPECT_FALSE(given.StaysOpen());
+}
+
+// gRPC would go on reading what lies in the kernel.
+TEST(GivenSocket, ThatIsShutDownLeavesNothingToRead) {
+  Given given;
+  given.BringUnread(kMost + 1);
+  EXPECT_TRUE(given.IsShutDown());
 }
 
 // All strangers together may not cost a call of the system each, every time.
