@@ -114,6 +114,7 @@ void AddQueueCommands(CLI::App& app, RemoteArguments& remote) {
   CLI::App* queue =
       AddRemote(app, "queue", "change a job's priority, deadline, retries or labels", remote);
   queue->add_option("job", remote.job, "id of the job (muster list shows them)")
+      ->check(NameInUrl())
       ->required()
       ->type_name("JOB");
   queue->add_option("--priority", remote.priority, "-1000 to 1000; higher ones go first")
@@ -160,6 +161,7 @@ void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& worker
   CLI::App* drain =
       AddRemote(app, "drain", "let all members of a host leave, and place nothing there", remote);
   drain->add_option("host", remote.host, "name of the host (muster hosts shows them)")
+      ->check(NameInUrl())
       ->required()
       ->type_name("HOST");
   CLI::Option* undo = drain->add_flag("--undo", remote.undo, "the host takes members again");
@@ -168,6 +170,7 @@ void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& worker
   drain->footer(kDrainFooter);
   CLI::App* scale = AddRemote(app, "scale", "change how many workers a job may have", remote);
   scale->add_option("job", remote.job, "id of the job (muster list shows them)")
+      ->check(NameInUrl())
       ->required()
       ->type_name("JOB");
   scale->add_option("--workers", workers, "how many")

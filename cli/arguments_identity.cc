@@ -101,6 +101,7 @@ void AddTokenCommands(CLI::App& app, RemoteArguments& remote) {
   AddRemote(*token, "list", "show what tokens there are, without their secrets", remote);
   CLI::App* host = AddRemote(*token, "host", "make the token with which a host joins", remote);
   host->add_option("host", remote.host, "its name (--host of muster agent)")
+      ->check(NameInUrl())
       ->required()
       ->type_name("HOST");
   host->add_option("--namespace", remote.name_space,
@@ -114,6 +115,7 @@ void AddTokenCommands(CLI::App& app, RemoteArguments& remote) {
   revoke
       ->add_option("id", remote.token_id,
                    "id of the token (muster token list shows them), or the name of a host")
+      ->check(NameInUrl())
       ->required()
       ->type_name("ID|HOST");
 }

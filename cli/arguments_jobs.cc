@@ -177,6 +177,7 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
         ->add_option("job", remote.job,
                      "id of the job (muster list shows them); with --dir it may be left out where "
                      "the folder holds one job")
+        ->check(NameInUrl())
         ->type_name("JOB");
     return command;
   };

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/digits.h"
+#include "lib/base/printable.h"
 
 namespace muster::cli {
 
@@ -38,6 +39,20 @@ CLI::Validator Period(PeriodLimits limits) {
       return absl::StrCat("'", text, "' is too long; at most ", limits.longest / 86400, "d");
     text = absl::StrCat(number * seconds);
     return "";
+  };
+  return {read, "", ""};
+}
+
+CLI::Validator NameInUrl() {
+  const auto read = [](std::string& text) -> std::string {
+    const bool is_odd =
+        text == "." || text == ".." || std::any_of(text.begin(), text.end(), [](unsigned char c) {
+          return c < 0x20 || c == 0x7f || c == '/' || c == '\\' || c == '%';
+        });
+    if (!is_odd) return "";
+    return absl::StrCat(
+        "'", Cut(Printable(text)),
+        "' is no name: it has a control character, '/', '\\' or '%', or is . or ..");
   };
   return {read, "", ""};
 }

@@ -1,6 +1,7 @@
 // What the commands need of the host agent. cli/main.cc makes it of agent/; tests make their own.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ struct ClusterOptions {
   std::string join;
   std::string join_token_file;  // one that joins: as of AgentArguments
   std::string identity;         // the same; empty: a folder of its own, for as long as it runs
+  Duration join_patience = std::chrono::minutes(10);  // with a coordinator that is away
   // One that joins: asked while it waits for the coordinator. False: it is not to join any more.
   std::function<bool()> may_still_join{};
   double lease = 0;             // seconds; 0: the default

@@ -247,7 +247,8 @@ class AgentCluster final : public cli::Cluster {
          .join = options.join,
          .token_file = options.join_token_file,
          .host = HostOf(options),
-         .node = options.node.empty() ? OwnNode() : options.node},
+         .node = options.node.empty() ? OwnNode() : options.node,
+         .patience = options.join_patience},
         {.say =
              [](const std::string& text) {
                std::cerr << "muster agent: " << PrintableLines(text) << std::endl;
@@ -281,7 +282,21 @@ class AgentCluster final : public cli::Cluster {
     if (events_.on_fault && !action.text.empty()) events_.on_fault(action.text);
   }
 
+  // Where we are to listen. A name is looked up by whoever listens.
+  static absl::Status CheckOwn(const std::string& option, const std::string& address) {
+    if (address.empty()) return absl::OkStatus();
+    const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+    if (!parsed.ok()) return Prefix(option, parsed.status());
+    const std::string& ip = parsed->host;
+    const bool is_any = ip == "0.0.0.0" || ip == "::" || ip == "localhost";
+    if (is_any || !ToSocketAddress(*parsed).ok()) return absl::OkStatus();
+    return NamedAddress(OwnAddresses(), option, ip).status();
+  }
+
   absl::Status MakeLocal(const cli::ClusterOptions& options, agent::HostOptions host) {
+    MUSTER_RETURN_IF_ERROR(CheckOwn("--listen", options.http));
+    MUSTER_RETURN_IF_ERROR(CheckOwn("--coordinator", options.coordinator));
+    MUSTER_RETURN_IF_ERROR(CheckOwn("--join-listen", options.join));
     MUSTER_ASSIGN_OR_RETURN(
         local_, agent::LocalCluster::Make(
                     *loop_, SpeakAs,
@@ -311,7 +326,9 @@ class AgentCluster final : public cli::Cluster {
       // What a name turns out to be is looked at by the transport.
       if (is_plain && !NameIn(address))
         MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", CheckPlaintextAddress(address)));
-      MUSTER_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(address));
+      const absl::StatusOr<HostPort> found = ParseHostPort(address);
+      MUSTER_RETURN_IF_ERROR(Prefix("--coordinator", found.status()));
+      const HostPort& parsed = *found;
       if (parsed.port == 0)
         return absl::InvalidArgumentError(absl::StrCat(
             "--coordinator: ", address, " names no port; `muster up` says which it is"));
@@ -329,6 +346,8 @@ class AgentCluster final : public cli::Cluster {
             absl::StrCat("--address: '", host.address,
                          "' is no numeric address without a port, as in 10.0.0.7 or [fd00::7]"));
       MUSTER_RETURN_IF_ERROR(host.check_address(host.address));
+      // Else each member that is placed here would fail.
+      MUSTER_RETURN_IF_ERROR(NamedAddress(OwnAddresses(), "--address", parsed->host).status());
     }
     MUSTER_RETURN_IF_ERROR(agent::HostAgent::Check(host, /*with_coordinator=*/false));
     MUSTER_ASSIGN_OR_RETURN(agent::RunFolder folder,

@@ -292,6 +292,7 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
           const ClusterEvents& events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
     bool has_moved = false;  // while it waits: what it has read may have been of an earlier run
     bool is_second = false;  // likewise: another one of this host has the folder
+    options.join_patience = std::chrono::seconds(arguments.join_timeout);
     options.may_still_join = [&] {
       is_second = IsInUse(own);
       const std::optional<Meeting> now = reader.Look();

@@ -92,14 +92,15 @@ absl::StatusOr<std::unique_ptr<HostIdentity>> HostIdentity::Make(HostIdentityOpt
     const absl::Status joined = made->Join({});
     if (joined.ok()) break;
     if (!MayPass(joined)) return Prefix("--join", joined);
-    if (std::chrono::steady_clock::now() - begun >= given.patience)
+    const Duration left = given.patience - (std::chrono::steady_clock::now() - begun);
+    if (left <= Duration{})
       return absl::UnavailableError(
           absl::StrCat("--join: this host could not join for so long that it gives up (",
                        joined.message(), "); the same command tries again"));
     surroundings.say(
         absl::StrCat("cannot join at ", given.join, ": ", joined.message(), "; trying again"));
-    const Duration pause =
-        std::min<Duration>(PauseAfter(given.first_pause, failures), std::chrono::seconds(30));
+    const Duration pause = std::min<Duration>(
+        {PauseAfter(given.first_pause, failures), std::chrono::seconds(30), left});
     if (!surroundings.wait(pause)) return absl::CancelledError("stopped before it had joined");
   }
   if (kept != text) MUSTER_RETURN_IF_ERROR(Prefix("--identity", WriteSecret(kept_in, text)));

@@ -52,6 +52,14 @@ absl::Status AuthorityIsMissing(const std::string& cluster, const std::string& f
       "in another --dir, and let all hosts join it"));
 }
 
+std::string IsBefore(const AuthorityCertificate& signs, absl::Time now) {
+  const auto text = [](absl::Time time) {
+    return absl::FormatTime(absl::RFC3339_sec, time, absl::UTCTimeZone());
+  };
+  return absl::StrCat("the authority of this cluster begins at ", text(signs.begins),
+                      ", and by this machine's clock it is ", text(now), ": set the clock right");
+}
+
 bool IsAnyAddress(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
 
 }  // namespace
@@ -120,6 +128,8 @@ absl::StatusOr<bool> RenewOwn(const std::string& folder, const std::vector<std::
   MUSTER_ASSIGN_OR_RETURN(const Authority authority, ReadAuthority(folder));
   MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(folder));
   MUSTER_ASSIGN_OR_RETURN(const CertificateContent content, ReadCertificate(own.certificate_pem));
+  MUSTER_ASSIGN_OR_RETURN(const auto trusted, TrustedBy(authority));
+  if (now < trusted.front().begins) return absl::UnavailableError(IsBefore(trusted.front(), now));
   const bool is_due = now >= RenewAt(own) || now < own.begins;
   if (!is_due && content.reached_by == reached_by) return false;
   MUSTER_ASSIGN_OR_RETURN(const Identity next, IssueIdentity(authority, own.name, now, reached_by));
@@ -210,10 +220,7 @@ absl::Status ClusterAuthority::Change(absl::Time now) {
           absl::FormatTime(absl::RFC3339_sec, *standing.change_ends, absl::UTCTimeZone()),
           ": wait until then, or end that change sooner with `muster certs finish`"));
     const AuthorityCertificate& signs = standing.trusted.front();
-    if (now < signs.begins)
-      return absl::FailedPreconditionError(
-          absl::StrCat("the authority begins at ", absl::FormatTime(signs.begins),
-                       ", which is later than now by this machine's clock: set the clock right"));
+    if (now < signs.begins) return absl::FailedPreconditionError(IsBefore(signs, now));
     MUSTER_ASSIGN_OR_RETURN(const Authority before, ReadAuthority(folder_));
     MUSTER_ASSIGN_OR_RETURN(const Authority next, SucceedAuthority(before, now));
     MUSTER_ASSIGN_OR_RETURN(const auto trusted, TrustedBy(next));

@@ -245,6 +245,21 @@ TEST(ArgumentsTest, AnEmptyValueIsRefusedByName) {
               ElementsAre("a="));
 }
 
+TEST(ArgumentsTest, WhatIsNoNameIsRefusedByName) {
+  const std::pair<std::vector<const char*>, const char*> cases[] = {
+      {{"status", "a/b"}, "muster status: job: 'a/b' is no name"},
+      {{"scale", "..", "--workers", "2"}, "muster scale: job: '..' is no name"},
+      {{"queue", "a%b"}, "muster queue: job: 'a%b' is no name"},
+      {{"drain", "a\nb"}, "muster drain: host: 'a\\nb' is no name"},
+      {{"token", "host", "a\\b"}, "host: 'a\\b' is no name"},
+      {{"token", "revoke", "../x"}, "id: '../x' is no name"}};
+  for (const auto& [words, says] : cases) {
+    const Parsed refused = Parse(words);
+    EXPECT_EQ(refused.exit_code, 64) << says;
+    EXPECT_THAT(refused.text, HasSubstr(says));
+  }
+}
+
 TEST(ArgumentsTest, AFolderStandsForItsCluster) {
   const std::vector<std::vector<const char*>> commands = {{"submit", "a.yaml"},
                                                           {"watch", "j"},

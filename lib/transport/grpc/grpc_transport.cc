@@ -1,5 +1,6 @@
 #include "lib/transport/grpc/grpc_transport.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -109,10 +110,18 @@ void LogForGrpc(gpr_log_func_args* said) {
     LogDebug("grpc: %s", said->message);
 }
 
+// The same for Protocol Buffers, which complains of bytes that strangers send.
+void LogForProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/, int /*line*/,
+                    const std::string& message) {
+  static LimitedLog& complaints = *new LimitedLog;
+  complaints.Warn("protobuf: %s", message);
+}
+
 // Switches of the whole process.
 void PrepareProcess() {
   grpc_init();  // for good (docs/decisions/0036)
   gpr_set_log_function(LogForGrpc);
+  google::protobuf::SetLogHandler(LogForProtobuf);
   // Debian's Abseil looks for deadlocks at every lock that gRPC takes: a fifth of the cost of many
   // sessions, behind one global lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

@@ -107,6 +107,9 @@ TEST_F(ClusterAuthorityTest, AnEndWhileItIsMadeCostsNothing) {
 
 TEST_F(ClusterAuthorityTest, TheCoordinatorSignsItselfAnewInTimeAndForNewNames) {
   ASSERT_TRUE(ProvideAuthority(folder_, *Store("c1"), kNow).ok());
+  const absl::Status early = RenewOwn(folder_, {"10.0.0.7"}, kNow - absl::Hours(48)).status();
+  EXPECT_TRUE(absl::IsUnavailable(early)) << early;
+  EXPECT_THAT(std::string(early.message()), HasSubstr("by this machine's clock it is"));
   EXPECT_TRUE(*RenewOwn(folder_, {"10.0.0.7"}, kNow)) << "it is reached by another name";
   EXPECT_FALSE(*RenewOwn(folder_, {"10.0.0.7"}, kNow + absl::Hours(11)));
   const Identity before = ReadIdentity(folder_).value();

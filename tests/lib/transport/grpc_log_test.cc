@@ -1,3 +1,4 @@
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <unistd.h>
 
@@ -38,6 +39,16 @@ TEST(GrpcLogTest, WhatGrpcComplainsOfIsALineOfOurLog) {
   gpr_log(GPR_ERROR, "port %d is taken", 7);
   EXPECT_THAT(Text(path), AllOf(StartsWith("{\"time\":"), HasSubstr("\"level\":\"warning\""),
                                 HasSubstr("\"text\":\"grpc: port 7 is taken\""), EndsWith("}\n")));
+  std::remove(path.c_str());
+}
+
+TEST(GrpcLogTest, WhatProtocolBuffersComplainsOfIsALineOfOurLog) {
+  const std::string path = ::testing::TempDir() + "/protobuf-log-" + std::to_string(getpid());
+  ASSERT_TRUE(StartLog({.program = "muster-worker", .file = path, .json = true}).ok());
+  const auto transport = MakeGrpcTransport({});
+  GOOGLE_LOG(ERROR) << "invalid UTF-8 data";
+  EXPECT_THAT(Text(path), AllOf(StartsWith("{\"time\":"), HasSubstr("\"level\":\"warning\""),
+                                HasSubstr("protobuf: invalid UTF-8 data")));
   std::remove(path.c_str());
 }
 
