@@ -39,6 +39,7 @@
 #include "coordinator/service/log_followers.h"
 #include "coordinator/service/namespace_api.h"
 #include "coordinator/service/rest.h"
+#include "coordinator/service/rest_identity.h"
 #include "coordinator/service/token_api.h"
 #include "lib/base/awake_clock.h"
 #include "lib/base/clock.h"

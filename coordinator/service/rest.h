@@ -27,12 +27,5 @@ std::vector<http::Route> NamespaceRoutes(NamespaceApi& api, Background* large_an
                                          Gate* gate = nullptr);
 std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers = nullptr,
                                     Gate* gate = nullptr);
-// Those of tokens, which are of use only with a gate.
-std::vector<http::Route> TokenRoutes(TokenApi& api, Background* large_answers, Gate& gate);
-// Those of hosts that may join, and of certificates for people: where there is an authority.
-std::vector<http::Route> JoiningRoutes(HostTokenApi& hosts, CertificateApi& certificates,
-                                       Gate* gate);
-// Those of the authority itself.
-std::vector<http::Route> AuthorityRoutes(AuthorityApi& api, Gate* gate);
 
 }  // namespace muster::coordinator

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/background.h"
 #include "coordinator/service/gate.h"
+#include "coordinator/service/rest_identity.h"
 #include "coordinator/service/token_text.h"
 #include "coordinator/state/rights.h"
 #include "gtest/gtest.h"
