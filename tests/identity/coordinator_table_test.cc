@@ -595,6 +595,49 @@ TEST_F(CoordinatorTable, ACertificateOfAUserEndsWithItsToken) {
   EXPECT_EQ(Call(program_->grpc(), ada, "", *method, request).error_code(), grpc::OK);
 }
 
+// As of a token of a second, over REST and gRPC; and who comes later comes in vain.
+TEST_F(CoordinatorTable, WhatATokenBeganEndsWhenItExpires) {
+  MakeToken(Who::kExpired, "eve", "viewer", "default", /*expires_in=*/2);
+  const std::string token = TokenOf(Who::kExpired);
+  const Identity eve = SignedWith(token);
+  const auto channel = grpc::CreateCustomChannel(
+      "ipv4:" + program_->grpc(),
+      TlsOfConnection(IdentitySource::Of(eve), std::nullopt, std::make_shared<FoundPeer>()),
+      ChannelSettings());
+  const auto jobs = v1::Jobs::NewStub(channel);
+  grpc::ClientContext context;
+  v1::WatchRequest request;
+  request.set_id(kJob);
+  const auto watch = jobs->Watch(&context, request);
+  size_t events = 0;
+  const absl::Status over = http::StreamEvents(
+      Url(absl::StrCat("/v1/jobs/", kJob, "/events")),
+      [&](const http::Event&) { return ++events > 0; }, {.token = token, .trust = trust_});
+  EXPECT_TRUE(over.ok() || absl::IsUnavailable(over)) << over;
+  EXPECT_GT(events, 0u) << "it had not begun";
+  v1::JobEvent event;
+  while (watch->Read(&event)) {
+  }
+  EXPECT_EQ(watch->Finish().error_code(), grpc::UNAUTHENTICATED);
+  const auto* method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName("muster.v1.Jobs.Get");
+  EXPECT_EQ(Call(program_->grpc(), eve, "", *method, RequestOf(*method, kJob)).error_code(),
+            grpc::UNAUTHENTICATED);
+  EXPECT_EQ(Rest("GET", "/v1/jobs", "", token)->status, 401);
+}
+
+TEST_F(CoordinatorTable, ATokenThatIsTooLongIsNoToken) {
+  const std::string before = Snapshot();
+  const auto answer = Rest("GET", "/v1/jobs", "", std::string(60'000, 't'));
+  EXPECT_TRUE(!answer.ok() || answer->status / 100 == 4) << answer->status;
+  const std::string token(size_t{1} << 20, 't');
+  const auto* method =
+      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName("muster.v1.Jobs.Get");
+  const Identity vera = SignedWith(TokenOf(Who::kViewer));
+  EXPECT_FALSE(Call(program_->grpc(), vera, token, *method, RequestOf(*method, kJob)).ok());
+  ExpectUndisturbed(before, "a long token");
+}
+
 // ---- REST
 
 TEST_F(CoordinatorTable, RoutesAreThoseOfUsersWithARightToThem) {
