@@ -177,6 +177,19 @@ TEST_F(SshTest, NothingOutlivesTheCommandThatStartedIt) {
   ExpectResult("done", kManyEpochs);
 }
 
+TEST_F(SshTest, AHostWhoseConnectionEndsLeavesAndTheRunGoesOnWithoutIt) {
+  const auto run = Run("many", {"--hosts", "a,b,c"});
+  ASSERT_TRUE(run->WaitFor("\"event\":\"step\"")) << run->output();
+  const std::vector<pid_t> connections = run->Children();
+  ASSERT_EQ(connections.size(), static_cast<size_t>(kHosts)) << run->output();
+  const std::vector<int> watches = Watch({PidIn(FolderOfHost(folder_ / "run", 2))});
+  kill(connections.back(), SIGKILL);
+  ExpectGone(watches);
+  EXPECT_EQ(run->End(), 0) << run->output();
+  EXPECT_THAT(run->output(), HasSubstr("muster: host c"));
+  ExpectResult("done", kManyEpochs);  // and nobody went back
+}
+
 TEST_F(SshTest, AHostThatCannotBeReachedIsNamed) {
   {
     const auto run = Run("once", {"--hosts", "a,b,nowhere"});
