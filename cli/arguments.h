@@ -15,25 +15,31 @@
 
 namespace muster::cli {
 
-struct TrainArguments {
+// How long a process may be silent, and a thread of it at work.
+struct LeaseArguments {
+  double lease = 0;             // seconds; 0: the default
+  int64_t thread_patience = 0;  // the same
+};
+
+// Of a job that runs on a cluster of its own.
+struct JobArguments : LeaseArguments {
   std::string spec;
   std::optional<int> workers;
   std::optional<int> servers;
   std::vector<std::string> settings;  // key=value
-  std::string dir;                    // empty: a fresh one
-  std::string faults;                 // a file; empty: none
-  double lease = 0;                   // seconds; 0: the default
-  int64_t thread_patience = 0;        // the same
   bool details = false;
   bool json = false;
 };
 
+struct TrainArguments : JobArguments {
+  std::string dir;     // empty: a fresh one
+  std::string faults;  // a file; empty: none
+};
+
 // Of a host of a cluster, whose members an agent starts.
-struct HostArguments {
+struct HostArguments : LeaseArguments {
   std::string host;              // empty: the machine's name
   std::string node;              // of the machine; empty: a name of its own
-  double lease = 0;              // seconds; 0: the default
-  int64_t thread_patience = 0;   // the same
   int slots = 1;                 // members that may run at once; default: cores
   std::string devices = "auto";  // none, how many, or ids with commas
   std::string metrics_address;   // of members, as of ClusterOptions; empty: loopback
@@ -59,32 +65,24 @@ struct CertsArguments {
   bool json = false;
 };
 
-struct RunArguments {
-  std::string spec;
-  std::optional<int> workers;
-  std::optional<int> servers;
-  std::vector<std::string> settings;  // key=value
-  std::string dir;                    // that all hosts see; empty: made of the run's id
-  std::optional<int64_t> epochs;      // in `settings`, too
-  LaunchOptions launch;               // without the node file
-  std::string interface;              // a name or a network (CIDR); empty: as the launcher says
-  std::string node;                   // of the machine; empty: a name of its own
-  std::string host_suffix;            // after the name that the launcher gives the first host
-  int64_t join_timeout = 600;         // seconds
-  std::string hosts;                  // over ssh: "a,b[1-3]"
-  std::string host_file;              // over ssh: a file
-  std::vector<std::string> exclude;   // of these; each "a,b[1-3]"
-  std::vector<std::string> env;       // NAME or NAME=VALUE
-  int64_t stop_before_end = 120;      // seconds, where the launcher says when it ends the run
-  bool bind_cores = false;            // each member to its share of the cores
-  bool logs = false;                  // the first host shows what all members print
-  bool over_ssh = false;              // another muster run has started this one
-  std::vector<std::string> words;     // all of these, as they were given
-  double lease = 0;                   // seconds; 0: the default
-  int64_t thread_patience = 0;        // the same
-  bool details = false;
-  bool json = false;
-  std::string metrics_address;  // of members, as of ClusterOptions; empty: loopback
+struct RunArguments : JobArguments {
+  std::string dir;                   // that all hosts see; empty: made of the run's id
+  std::optional<int64_t> epochs;     // in `settings`, too
+  LaunchOptions launch;              // without the node file
+  std::string interface;             // a name or a network (CIDR); empty: as the launcher says
+  std::string node;                  // of the machine; empty: a name of its own
+  std::string host_suffix;           // after the name that the launcher gives the first host
+  int64_t join_timeout = 600;        // seconds
+  std::string hosts;                 // over ssh: "a,b[1-3]"
+  std::string host_file;             // over ssh: a file
+  std::vector<std::string> exclude;  // of these; each "a,b[1-3]"
+  std::vector<std::string> env;      // NAME or NAME=VALUE
+  int64_t stop_before_end = 120;     // seconds, where the launcher says when it ends the run
+  bool bind_cores = false;           // each member to its share of the cores
+  bool logs = false;                 // the first host shows what all members print
+  bool over_ssh = false;             // another muster run has started this one
+  std::vector<std::string> words;    // all of these, as they were given
+  std::string metrics_address;       // of members, as of ClusterOptions; empty: loopback
 };
 
 struct UpArguments : HostArguments {

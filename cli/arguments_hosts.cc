@@ -139,6 +139,7 @@ void AddQueueCommands(CLI::App& app, RemoteArguments& remote) {
   CLI::App* quota =
       AddRemote(app, "quota", "show or set how much the jobs of a namespace may hold", remote);
   quota->add_option("namespace", remote.name_space, "name of the namespace (default: show all)")
+      ->check(NameInUrl())
       ->type_name("NAMESPACE");
   quota->add_option("--slots", remote.quota_slots, "slots that its running jobs may hold")
       ->transform(Bound())

@@ -103,12 +103,12 @@ constexpr char kUpFooter[] =
 
 constexpr char kWhoseLog[] = "the processes' logs";
 
-void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
+void AddLease(CLI::App& command, LeaseArguments& arguments) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return static_cast<double>(time.count()) / 1e3;
   };
   command
-      .add_option("--lease", lease,
+      .add_option("--lease", arguments.lease,
                   absl::StrCat("seconds that a process may be silent before it counts as lost "
                                "(default: ",
                                seconds(kDefaultLease), ")"))
@@ -125,7 +125,7 @@ void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
           absl::StrCat(seconds(kShortestLease), " to ", seconds(kLongestLease))))
       ->type_name("SECONDS");
   command
-      .add_option("--thread-patience", thread_patience,
+      .add_option("--thread-patience", arguments.thread_patience,
                   absl::StrCat("seconds that one piece of a process's work, such as a lane, may "
                                "take before the process counts as lost (default: ",
                                kDefaultThreadPatience.count(), ")"))
@@ -134,8 +134,7 @@ void AddPatience(CLI::App& command, double& lease, int64_t& thread_patience) {
 }
 
 // Of train and run.
-template <class Arguments>
-void AddJob(CLI::App& command, Arguments& arguments) {
+void AddJob(CLI::App& command, JobArguments& arguments) {
   command
       .add_option("spec", arguments.spec,
                   "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
@@ -152,7 +151,7 @@ void AddJob(CLI::App& command, Arguments& arguments) {
   command.add_option("--set", arguments.settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  AddPatience(command, arguments.lease, arguments.thread_patience);
+  AddLease(command, arguments);
   command.add_flag("--details", arguments.details, kAboutDetails);
   command.add_flag("--json", arguments.json,
                    "one JSON object per event, for programs; the last one is the result");
@@ -197,7 +196,7 @@ void AddHost(CLI::App& command, HostArguments& host) {
       ->capture_default_str()
       ->type_name("auto|none|N|LIST");
   AddMetricsAddress(command, host.metrics_address);
-  AddPatience(command, host.lease, host.thread_patience);
+  AddLease(command, host);
 }
 
 }  // namespace

@@ -124,8 +124,13 @@ bool Follower::Submit(JobAnswer& job) {
     if (RunsOtherwise(accepted.status())) {
       post_([this, event = StoppedFirst(accepted.status())] { events_.on_event(event); });
       spec = FromWhereItIs(spec);
-      while (IsPassing(rest_.Stop(id_).status()))
+      absl::Status stops;
+      while (IsPassing(stops = rest_.Stop(id_).status()))
         if (stop_.WaitFor(kPause)) return false;
+      if (!stops.ok() && RunsOtherwise(accepted.status())) {
+        post_([this, stops] { events_.on_refused(stops); });
+        return false;
+      }
     } else if (!IsPassing(accepted.status()) && !WillBeStopped(accepted.status())) {
       post_([this, why = accepted.status()] { events_.on_refused(why); });
       return false;

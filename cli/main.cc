@@ -146,6 +146,7 @@ class AgentCluster final : public cli::Cluster {
                             .coordinator = options.coordinator,
                             .arguments = std::move(arguments),
                             .slots = options.slots};
+    MUSTER_RETURN_IF_ERROR(CheckAddress(options.address));
     if (!options.metrics_address.empty()) {
       MUSTER_ASSIGN_OR_RETURN(
           const std::string ip,
@@ -217,6 +218,17 @@ class AgentCluster final : public cli::Cluster {
     std::unique_ptr<agent::HostIdentity> joins;
   };
 
+  // Else each member that is placed here would fail.
+  static absl::Status CheckAddress(const std::string& address) {
+    if (address.empty()) return absl::OkStatus();
+    const absl::StatusOr<HostPort> parsed = ParseHostPort(absl::StrCat(address, ":0"));
+    if (!parsed.ok() || !ToSocketAddress(*parsed).ok())
+      return absl::InvalidArgumentError(
+          absl::StrCat("--address: '", address,
+                       "' is no numeric address without a port, as in 10.0.0.7 or [fd00::7]"));
+    return NamedAddress(OwnAddresses(), "--address", parsed->host).status();
+  }
+
   static std::string HostOf(const cli::ClusterOptions& options) {
     return options.host.empty() ? agent::HostAgent::OwnHostName() : options.host;
   }
@@ -282,21 +294,12 @@ class AgentCluster final : public cli::Cluster {
     if (events_.on_fault && !action.text.empty()) events_.on_fault(action.text);
   }
 
-  // Where we are to listen. A name is looked up by whoever listens.
-  static absl::Status CheckOwn(const std::string& option, const std::string& address) {
-    if (address.empty()) return absl::OkStatus();
-    const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
-    if (!parsed.ok()) return Prefix(option, parsed.status());
-    const std::string& ip = parsed->host;
-    const bool is_any = ip == "0.0.0.0" || ip == "::" || ip == "localhost";
-    if (is_any || !ToSocketAddress(*parsed).ok()) return absl::OkStatus();
-    return NamedAddress(OwnAddresses(), option, ip).status();
-  }
-
   absl::Status MakeLocal(const cli::ClusterOptions& options, agent::HostOptions host) {
-    MUSTER_RETURN_IF_ERROR(CheckOwn("--listen", options.http));
-    MUSTER_RETURN_IF_ERROR(CheckOwn("--coordinator", options.coordinator));
-    MUSTER_RETURN_IF_ERROR(CheckOwn("--join-listen", options.join));
+    for (const auto& [option, address] :
+         {std::pair("--listen", options.http), std::pair("--coordinator", options.coordinator),
+          std::pair("--join-listen", options.join)})
+      if (!address.empty())
+        MUSTER_RETURN_IF_ERROR(CheckListensHere(OwnAddresses(), option, address));
     MUSTER_ASSIGN_OR_RETURN(
         local_, agent::LocalCluster::Make(
                     *loop_, SpeakAs,
@@ -339,16 +342,7 @@ class AgentCluster final : public cli::Cluster {
       if (!is_plain) return absl::OkStatus();
       return Prefix("--address", CheckPlaintextAddress(absl::StrCat(address, ":0")));
     };
-    if (!host.address.empty()) {
-      const absl::StatusOr<HostPort> parsed = ParseHostPort(absl::StrCat(host.address, ":0"));
-      if (!parsed.ok() || !ToSocketAddress(*parsed).ok())
-        return absl::InvalidArgumentError(
-            absl::StrCat("--address: '", host.address,
-                         "' is no numeric address without a port, as in 10.0.0.7 or [fd00::7]"));
-      MUSTER_RETURN_IF_ERROR(host.check_address(host.address));
-      // Else each member that is placed here would fail.
-      MUSTER_RETURN_IF_ERROR(NamedAddress(OwnAddresses(), "--address", parsed->host).status());
-    }
+    if (!host.address.empty()) MUSTER_RETURN_IF_ERROR(host.check_address(host.address));
     MUSTER_RETURN_IF_ERROR(agent::HostAgent::Check(host, /*with_coordinator=*/false));
     MUSTER_ASSIGN_OR_RETURN(agent::RunFolder folder,
                             agent::RunFolder::OpenHost(options.folder, host.name));

@@ -1,36 +1,48 @@
 #include "lib/identity/seen_certificates.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
+
+#include "absl/types/span.h"
+#include "lib/kernels/sha256.h"
 
 namespace muster {
 namespace {
 
 template <class Value>
-void Keep(absl::flat_hash_map<std::string, Value>& all, absl::string_view key, Value value,
+void Keep(absl::flat_hash_map<std::string, Value>& all, const std::string& key, Value value,
           size_t most) {
   if (all.size() >= most) all.clear();
-  all.insert_or_assign(std::string(key), std::move(value));
+  all.insert_or_assign(key, std::move(value));
+}
+
+std::string HashOf(absl::string_view pem) {
+  Sha256 hash;
+  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(pem.data()), pem.size()));
+  return hash.HexFinish();
 }
 
 }  // namespace
 
 absl::StatusOr<CertificateContent> SeenCertificates::Read(absl::string_view pem) {
+  const std::string key = HashOf(pem);
   {
     const MutexLock lock(mutex_);
-    if (const auto found = read_.find(pem); found != read_.end()) return found->second;
+    if (const auto found = read_.find(key); found != read_.end()) return found->second;
   }
   absl::StatusOr<CertificateContent> content = ReadCertificate(pem);
   const MutexLock lock(mutex_);
-  Keep(read_, pem, content, most_);
+  Keep(read_, key, content, most_);
   return content;
 }
 
 absl::StatusOr<PeerName> SeenCertificates::Verify(const Identity& own, absl::string_view chain_pem,
                                                   absl::Time now) {
+  const std::string key = HashOf(chain_pem);
   {
     const MutexLock lock(mutex_);
-    const auto found = verdicts_.find(chain_pem);
+    const auto found = verdicts_.find(key);
     if (found != verdicts_.end() && found->second.from <= now && now < found->second.until &&
         found->second.cluster == own.name.cluster &&
         found->second.authority_pem == own.authority_pem)
@@ -41,7 +53,7 @@ absl::StatusOr<PeerName> SeenCertificates::Verify(const Identity& own, absl::str
   if (const auto content = ReadCertificate(chain_pem); verdict.who.ok() && content.ok())
     verdict.until = std::min(verdict.until, content->ends);
   const MutexLock lock(mutex_);
-  Keep(verdicts_, chain_pem, verdict, most_);
+  Keep(verdicts_, key, verdict, most_);
   return verdict.who;
 }
 

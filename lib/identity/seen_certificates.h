@@ -40,6 +40,7 @@ class SeenCertificates {
 
   const size_t most_;
   Mutex mutex_;
+  // By the hash of what was shown, which may be long.
   absl::flat_hash_map<std::string, absl::StatusOr<CertificateContent>> read_
       ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Verdict> verdicts_ ABSL_GUARDED_BY(mutex_);

@@ -15,6 +15,7 @@
 #include "lib/base/digits.h"
 #include "lib/base/loopback.h"
 #include "lib/base/printable.h"
+#include "lib/base/status.h"
 
 namespace muster {
 namespace {
@@ -124,14 +125,24 @@ absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
 absl::StatusOr<std::string> NamedAddress(const std::vector<OwnAddress>& own,
                                          const std::string& option, const std::string& wanted) {
   // All of 127.0.0.0/8 is this machine's, and only one address of it is in the list.
-  if (!BytesOf(wanted).empty() && IsLoopback(wanted)) return wanted;
+  const std::string bytes = BytesOf(wanted);
+  if (!bytes.empty() && IsLoopback(wanted)) return wanted;
   for (const OwnAddress& a : own)
-    if (a.ip == wanted || IsOn(a, wanted)) return a.ip;
+    if ((!bytes.empty() && BytesOf(a.ip) == bytes) || IsOn(a, wanted)) return a.ip;
   return absl::InvalidArgumentError(
       absl::StrCat(option, ": '", Cut(Printable(wanted)),
                    "' is neither an address nor an interface of this host, nor a network that one "
                    "is in: there are ",
                    ListOf(own)));
+}
+
+absl::Status CheckListensHere(const std::vector<OwnAddress>& own, const std::string& option,
+                              const std::string& address) {
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return Prefix(option, parsed.status());
+  const std::string bytes = BytesOf(parsed->host);
+  const bool is_any = bytes.find_first_not_of('\0') == std::string::npos;  // or a name
+  return is_any ? absl::OkStatus() : NamedAddress(own, option, parsed->host).status();
 }
 
 std::string BeforePort(const std::string& ip) { return IsV6(ip) ? absl::StrCat("[", ip, "]") : ip; }

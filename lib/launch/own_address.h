@@ -33,6 +33,11 @@ absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
 absl::StatusOr<std::string> NamedAddress(const std::vector<OwnAddress>& own,
                                          const std::string& option, const std::string& wanted);
 
+// Whether we could listen at this address with a port, which `option` names; all addresses of this
+// machine are one, too, and a name is looked up by whoever listens. kInvalidArgument: not.
+absl::Status CheckListensHere(const std::vector<OwnAddress>& own, const std::string& option,
+                              const std::string& address);
+
 // "10.0.0.7" or "[fd00::7]", as it is written before a port.
 std::string BeforePort(const std::string& ip);
 

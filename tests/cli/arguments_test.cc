@@ -249,6 +249,7 @@ TEST(ArgumentsTest, WhatIsNoNameIsRefusedByName) {
   const std::pair<std::vector<const char*>, const char*> cases[] = {
       {{"status", "a/b"}, "muster status: job: 'a/b' is no name"},
       {{"scale", "..", "--workers", "2"}, "muster scale: job: '..' is no name"},
+      {{"quota", "a/b"}, "muster quota: namespace: 'a/b' is no name"},
       {{"queue", "a%b"}, "muster queue: job: 'a%b' is no name"},
       {{"drain", "a\nb"}, "muster drain: host: 'a\\nb' is no name"},
       {{"token", "host", "a\\b"}, "host: 'a\\b' is no name"},

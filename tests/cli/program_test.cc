@@ -77,10 +77,17 @@ TEST(MusterTest, OneFolderOneCluster) {
 
 TEST(MusterTest, AnAddressOfAnotherMachineIsRefusedBeforeAnythingStarts) {
   const std::string folder = MakeFolder() + "/cluster";
-  Program refused(Muster({"up", "--dir", folder, "--listen", "192.0.2.1:0"}));
-  EXPECT_NE(refused.End(), 0);
-  EXPECT_THAT(refused.output(), HasSubstr("address 192.0.2.1:0"));
+  for (const char* option : {"--listen", "--coordinator", "--join-listen"}) {
+    Program refused(Muster({"up", "--dir", folder, option, "203.0.113.1:0"}));
+    EXPECT_EQ(refused.End(), 64) << refused.output();
+    EXPECT_THAT(refused.output(), HasSubstr(absl::StrCat(option, ": '203.0.113.1' is neither")));
+  }
   EXPECT_FALSE(std::filesystem::exists(folder + "/store/identity"));
+  // Else each member that is placed there would fail.
+  Program host(Muster(
+      {"agent", "--coordinator", "127.0.0.1:1", "--dir", folder, "--address", "203.0.113.1"}));
+  EXPECT_EQ(host.End(), 64) << host.output();
+  EXPECT_THAT(host.output(), HasSubstr("--address: '203.0.113.1' is neither"));
 }
 
 // Another program in place of ssh, which comes first in PATH.

@@ -239,10 +239,11 @@ class JobRunTest : public ::testing::Test {
     std::ostringstream err;
     out_.str("");
     objects_.clear();
-    const int code = Train({.spec = spec.empty() ? path : spec,
-                            .dir = folder.empty() ? folder_ : folder,
-                            .json = true},
-                           Maker(), {.out = out_, .err = err});
+    TrainArguments arguments;
+    arguments.spec = spec.empty() ? path : spec;
+    arguments.dir = folder.empty() ? folder_ : folder;
+    arguments.json = true;
+    const int code = Train(arguments, Maker(), {.out = out_, .err = err});
     std::istringstream lines(out_.str());
     for (std::string line; std::getline(lines, line);)
       objects_.push_back(nlohmann::json::parse(line));
@@ -556,9 +557,11 @@ TEST_F(JobRunTest, WhyAJobFailedIsSaidOnce) {
     a.first_events = {{"process", nlohmann::json({{"text", log}}).dump()},
                       {"done", nlohmann::json({{"text", reason}}).dump()}};
   });
-  const std::string spec = folder_ + "/spec.yaml";
-  std::ofstream(spec) << ToYaml(spec_);
-  EXPECT_EQ(Train({.spec = spec, .dir = folder_}, Maker(), {.out = out_, .err = out_}), 1);
+  TrainArguments arguments;
+  arguments.spec = folder_ + "/spec.yaml";
+  arguments.dir = folder_;
+  std::ofstream(arguments.spec) << ToYaml(spec_);
+  EXPECT_EQ(Train(arguments, Maker(), {.out = out_, .err = out_}), 1);
   const std::string said = out_.str();
   const size_t first = said.find("data.paths: gone");
   ASSERT_NE(first, std::string::npos) << said;

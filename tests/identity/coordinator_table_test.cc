@@ -610,9 +610,9 @@ TEST_F(CoordinatorTable, WhatATokenBeganEndsWhenItExpires) {
   request.set_id(kJob);
   const auto watch = jobs->Watch(&context, request);
   size_t events = 0;
-  const absl::Status over = http::StreamEvents(
-      Url(absl::StrCat("/v1/jobs/", kJob, "/events")),
-      [&](const http::Event&) { return ++events > 0; }, {.token = token, .trust = trust_});
+  const absl::Status over = http::StreamEvents(Url(absl::StrCat("/v1/jobs/", kJob, "/events")),
+                                               [&](const http::Event&) { return ++events > 0; },
+                                               {.token = token, .trust = trust_});
   EXPECT_TRUE(over.ok() || absl::IsUnavailable(over)) << over;
   EXPECT_GT(events, 0u) << "it had not begun";
   v1::JobEvent event;

@@ -79,7 +79,8 @@ TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
   EXPECT_TRUE(AMemberSays(options.dir, "reads the checkpoint of step")) << resumed.Trace();
 }
 
-// The members of the journal start at once, with the numbers that it had; and nobody begins anew.
+// Whether the members of the journal are back first, with the numbers that it had, or the command
+// comes first; and nobody begins anew.
 TEST_P(AllKilledTest, GoesOnWithOtherNumbersOfMembers) {
   const Folder folder;
   const std::string spec = LanguageSpec(folder / "data", kLanes, kSteps) + "resume: never\n";

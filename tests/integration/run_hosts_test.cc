@@ -81,7 +81,8 @@ TEST(RunHostsTest, PalsStartsThem) {
 
 TEST(RunHostsTest, HydraStartsThemAndTheFolderNamesTheRun) { ExpectRun(Hydra, {}, "run", ""); }
 
-// The members of the journal are back on both hosts before the command says other numbers.
+// As a rule the members of the journal are back before both hosts are there and the command says
+// other numbers.
 TEST(RunHostsTest, KilledAllAtOnceItGoesOnWithOtherNumbersOfMembers) {
   constexpr int kEpochs = 60;
   const Folder folder;

@@ -185,6 +185,8 @@ TEST_F(SshTest, AHostWhoseConnectionEndsLeavesAndTheRunGoesOnWithoutIt) {
   const std::vector<int> watches = Watch({PidIn(FolderOfHost(folder_ / "run", 2))});
   kill(connections.back(), SIGKILL);
   ExpectGone(watches);
+  const size_t after = run->output().size();
+  EXPECT_TRUE(run->WaitFor("\"event\":\"step\"", after)) << "it was over before: " << run->output();
   EXPECT_EQ(run->End(), 0) << run->output();
   EXPECT_THAT(run->output(), HasSubstr("muster: host c"));
   ExpectResult("done", kManyEpochs);  // and nobody went back

@@ -135,16 +135,16 @@ bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
   if (forgiven_at_ == Time{}) forgiven_at_ = now;  // it is new
   const bool has_more = brought - counted_at_ >= kCountStreamsEvery;
   if (!has_more && !(reads_on_ && now > counted_last_)) return false;
-  if (has_more) counted_at_ = brought;
   counted_last_ = now;
   if (!number_ && (number_ = NumberOfConnection(peer_, after_)))
     NewestNumber() = std::max<ConnectionNumber>(NewestNumber(), *number_);
   const std::optional<StreamCounts> streams = number_ ? CountStreams(*number_) : std::nullopt;
+  reads_on_ = true;
+  if (!streams) return false;  // gRPC does not know it yet, or does not any more
+  counted_at_ = brought;
   int unread = 0;
   const bool all_read = ioctl(fd_, FIONREAD, &unread) == 0 && unread == 0;
-  reads_on_ = streams && (!all_read || streams->started > counted_);
-  if (!streams) return false;
-  counted_ = streams->started;
+  reads_on_ = !all_read || streams->started > std::exchange(counted_, streams->started);
   const auto in_vain = static_cast<double>(streams->started - streams->answered);
   const double since = Seconds(now - std::exchange(forgiven_at_, now));
   forgiven_ = std::min(in_vain, forgiven_ + since * kForgivenStreamsASecond);

@@ -194,6 +194,29 @@ TEST_F(HostIdentityTest, WhoNobodyAnswersGivesUpInTheEnd) {
   EXPECT_NE(status.message().find("gives up"), std::string::npos) << status;
 }
 
+// However long it would pause otherwise.
+TEST_F(HostIdentityTest, WhoNobodyAnswersWaitsNoLongerThanItsPatience) {
+  const std::string address = listener_->Address();
+  listener_.reset();
+  std::vector<Duration> pauses;
+  const absl::Status status = HostIdentity::Make({.folder = folder_,
+                                                  .join = address,
+                                                  .token_file = root_ + "/token",
+                                                  .host = "a",
+                                                  .patience = std::chrono::seconds(2),
+                                                  .first_pause = std::chrono::seconds(30)},
+                                                 {.say = [](const std::string&) {},
+                                                  .wait =
+                                                      [&](Duration pause) {
+                                                        pauses.push_back(pause);
+                                                        return false;
+                                                      }})
+                                  .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  ASSERT_EQ(pauses.size(), 1u);
+  EXPECT_LE(pauses[0], std::chrono::seconds(2));
+}
+
 TEST_F(HostIdentityTest, HalfOfItsTimeOverItAsksAgainWithItsKey) {
   {
     const MutexLock lock(mutex_);

@@ -48,6 +48,7 @@ TEST(OwnAddress, AnOptionNamesAnAddressAnInterfaceOrANetwork) {
        std::vector<std::pair<const char*, const char*>>{{"10.0.0.7", "10.0.0.7"},
                                                         {"ib0", "10.1.0.7"},
                                                         {"fd00::7", "fd00::7"},
+                                                        {"FD00:0::7", "fd00::7"},
                                                         {"10.0.0.0/16", "10.0.0.7"},
                                                         {"127.0.0.2", "127.0.0.2"},
                                                         {"lo", "127.0.0.1"}}) {
@@ -58,6 +59,18 @@ TEST(OwnAddress, AnOptionNamesAnAddressAnInterfaceOrANetwork) {
     EXPECT_EQ(said.code(), absl::StatusCode::kInvalidArgument) << wrong;
     for (const char* says : {"--metrics-address: '", wrong, "eth0 (10.0.0.7)"})
       EXPECT_THAT(std::string(said.message()), HasSubstr(says));
+  }
+}
+
+TEST(OwnAddress, WhereWeListenIsThisMachine) {
+  const std::vector<OwnAddress> own = {{"eth0", "10.0.0.7"}, {"ib0", "fd00::7"}};
+  for (const char* right : {"10.0.0.7:80", "[fd00:0::7]:0", "127.0.0.9:0", "[::1]:80", "0.0.0.0:80",
+                            "[::]:80", "[0:0:0:0:0:0:0:0]:80", "localhost:0", "node-1:80"})
+    EXPECT_TRUE(CheckListensHere(own, "--listen", right).ok()) << right;
+  for (const char* wrong : {"10.0.0.8:80", "[fd00::8]:80", "10.0.0.7", "10.0.0.7:99999"}) {
+    const absl::Status said = CheckListensHere(own, "--listen", wrong);
+    EXPECT_EQ(said.code(), absl::StatusCode::kInvalidArgument) << wrong;
+    EXPECT_THAT(std::string(said.message()), HasSubstr("--listen: ")) << wrong;
   }
 }
 
