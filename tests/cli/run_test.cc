@@ -126,6 +126,7 @@ TEST_F(RunTest, AnotherOneWaitsForItAndGoesWhereItIs) {
   EXPECT_EQ(waits, 2);
   ASSERT_TRUE(options_) << out_.str();
   EXPECT_TRUE(options_->joins);
+  EXPECT_EQ(options_->join_patience, std::chrono::seconds(arguments_.join_timeout));
   EXPECT_EQ(options_->coordinator, "10.0.0.1:7070");
   EXPECT_EQ(options_->host, "node01-2");
   EXPECT_EQ(options_->slots, 2);

@@ -117,7 +117,7 @@ def events(root):
 
 
 def requests(root):
-    code = read(root, 'coordinator/service/rest.cc')
+    code = read_all(root, 'coordinator/service/rest*.cc')
     routes = set(re.findall(r'"(GET|POST|DELETE|PUT|PATCH)",\s*"([^"]+)"', code))
     return {f'{method} {path}' for method, path in routes}
 
