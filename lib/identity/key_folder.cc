@@ -64,7 +64,12 @@ absl::StatusOr<std::unique_ptr<KeyFolder>> KeyFolder::Make(absl::string_view of)
   return std::unique_ptr<KeyFolder>(new KeyFolder(std::move(path), *std::move(held)));
 }
 
+// What somebody has put in its place since is not ours.
 KeyFolder::~KeyFolder() {
+  struct stat ours {
+  }, there{};
+  if (fstat(held_.get(), &ours) != 0 || lstat(path_.c_str(), &there) != 0 || !IsSame(ours, there))
+    return;
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
 }

@@ -140,9 +140,14 @@ absl::Status CheckListensHere(const std::vector<OwnAddress>& own, const std::str
                               const std::string& address) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return Prefix(option, parsed.status());
-  const std::string bytes = BytesOf(parsed->host);
-  const bool is_any = bytes.find_first_not_of('\0') == std::string::npos;  // or a name
-  return is_any ? absl::OkStatus() : NamedAddress(own, option, parsed->host).status();
+  const std::string& host = parsed->host;
+  const std::string bytes = BytesOf(host);
+  if (bytes.empty() && host != "localhost")
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": '", Cut(Printable(host)),
+                     "' is neither a numeric address nor localhost: there are ", ListOf(own)));
+  const bool is_any = bytes.find_first_not_of('\0') == std::string::npos;
+  return is_any ? absl::OkStatus() : NamedAddress(own, option, host).status();
 }
 
 std::string BeforePort(const std::string& ip) { return IsV6(ip) ? absl::StrCat("[", ip, "]") : ip; }

@@ -33,8 +33,8 @@ absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
 absl::StatusOr<std::string> NamedAddress(const std::vector<OwnAddress>& own,
                                          const std::string& option, const std::string& wanted);
 
-// Whether we could listen at this address with a port, which `option` names; all addresses of this
-// machine are one, too, and a name is looked up by whoever listens. kInvalidArgument: not.
+// Whether we could listen at this address with a port, which `option` names: numeric, of this
+// machine, all of those, or localhost. kInvalidArgument: not.
 absl::Status CheckListensHere(const std::vector<OwnAddress>& own, const std::string& option,
                               const std::string& address);
 

@@ -23,9 +23,11 @@ namespace muster {
 namespace {
 
 constexpr int kPauseMs = 100;  // when nobody can be accepted
-// So often after a flood freed memory is given back, which the allocator would keep, until all that
-// somebody who was shut down had brought is certainly freed.
+// So often freed memory is given back, which the allocator would keep: after a flood, and where
+// much more is held than the last time, as many who each bring little leave as much. Until all of
+// it is certainly freed.
 constexpr Duration kGiveBackEvery = std::chrono::seconds(2);
+constexpr Duration kGiveBackFor = kWatchAfterFlood + kGiveBackEvery;
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -179,8 +181,8 @@ void ConnectionGate::Run() {
     const Time now = std::chrono::steady_clock::now();
     given_->JudgeStirred(now);
     std::optional<Duration> wait = given_->Judge(now);
-    const std::optional<Time> flood = given_->last_flood();
-    if (flood && now - *flood < kWatchAfterFlood + kGiveBackEvery) {
+    if (given_->size() > 0) busy_until_ = now + kGiveBackFor;
+    if (now < busy_until_) {
       wait = std::min(wait.value_or(kGiveBackEvery), kGiveBackEvery);
       GiveBack(now);
     }
@@ -191,7 +193,11 @@ void ConnectionGate::Run() {
 void ConnectionGate::GiveBack(Time now) {
   if (now - gave_back_ < kGiveBackEvery) return;
   gave_back_ = now;
+  const std::optional<Time> flood = given_->last_flood();
+  const bool has_flooded = flood && now - *flood < kGiveBackFor;
+  if (!has_flooded && MemoryHeld() < held_ + kMostOfFlood) return;
   malloc_trim(0);
+  held_ = MemoryHeld();
 }
 
 bool ConnectionGate::AwaitKnock(int timeout_ms) {

@@ -63,7 +63,10 @@ class ConnectionGate {
   const std::shared_ptr<GivenSockets> given_;  // sessions outlive the gate
   std::string address_;
   Welcome welcome_;
-  Time gave_back_{};  // of the thread
+  // Of the thread.
+  Time busy_until_{};
+  Time gave_back_{};
+  size_t held_ = 0;  // memory, when some was given back last
   std::thread thread_;
 };
 

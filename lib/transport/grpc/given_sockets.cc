@@ -133,7 +133,9 @@ bool GivenSocket::Judge(Time now) {
 
 bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
   if (forgiven_at_ == Time{}) forgiven_at_ = now;  // it is new
-  const bool has_more = brought - counted_at_ >= kCountStreamsEvery;
+  const uint64_t more = brought - counted_at_;
+  const bool has_more = more >= kCountStreamsEvery ||
+                        (more >= kCountStreamsAtALook && now - counted_last_ >= kLookEvery);
   if (!has_more && !(reads_on_ && now > counted_last_)) return false;
   counted_last_ = now;
   if (!number_ && (number_ = NumberOfConnection(peer_, after_)))
@@ -142,6 +144,7 @@ bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
   reads_on_ = true;
   if (!streams) return false;  // gRPC does not know it yet, or does not any more
   counted_at_ = brought;
+  left_ += streams->left - std::exchange(left_in_all_, streams->left);
   int unread = 0;
   const bool all_read = ioctl(fd_, FIONREAD, &unread) == 0 && unread == 0;
   reads_on_ = !all_read || streams->started > std::exchange(counted_, streams->started);
@@ -149,6 +152,11 @@ bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
   const double since = Seconds(now - std::exchange(forgiven_at_, now));
   forgiven_ = std::min(in_vain, forgiven_ + since * kForgivenStreamsASecond);
   return in_vain - forgiven_ > kMostStreamsInVain;
+}
+
+void GivenSocket::TooManyAreLeft() {
+  Flooded(absl::StrCat("from its address more than ", kMostStreamsOfAddress,
+                       " streams were left before their answers, and some by it"));
 }
 
 // Nothing: it is closed, or no TCP connection.
@@ -208,6 +216,20 @@ void GivenSockets::NoteFlood(const GivenSocket& given, Time now) {
   if (flooded_.size() < kMostHosts) flooded_[given.host()] = now;
 }
 
+void GivenSockets::NoteLeft(GivenSocket& given, Time now) {
+  const int64_t left = given.TakeLeft();
+  if (left <= 0 || given.admitted()) return;
+  constexpr size_t kMostHosts = 1024;
+  constexpr Duration kForgotten =
+      std::chrono::seconds(kMostStreamsOfAddress / kForgivenStreamsOfAddress + 1);
+  if (left_.size() >= kMostHosts)
+    std::erase_if(left_, [&](const auto& of) { return now - of.second.at() > kForgotten; });
+  if (left_.size() >= kMostHosts && !left_.contains(given.host())) return;
+  Forgiven& all = left_.try_emplace(given.host(), kForgivenStreamsOfAddress).first->second;
+  all.Add(static_cast<double>(left), now);
+  if (all.level() > kMostStreamsOfAddress) given.TooManyAreLeft();
+}
+
 // Others of that address, and members among them, wait too: but only where the process would come
 // to more than it can hold.
 std::string GivenSockets::WhyNot(const std::string& peer, Time now) const {
@@ -249,6 +271,7 @@ std::optional<Duration> GivenSockets::Judge(Time now) {
     for (const auto& due : TakeDue(Stirred(), now)) {
       ++looks_;
       if (!due->Judge(now)) closed.push_back(due);
+      NoteLeft(*due, now);
       NoteFlood(*due, now);
     }
     Forget(closed);
@@ -272,6 +295,7 @@ void GivenSockets::JudgeStirred(Time now) {
     ++looks_;
     given->Stir();
     given->Judge(now);
+    NoteLeft(*given, now);
     NoteFlood(*given, now);
   }
 }

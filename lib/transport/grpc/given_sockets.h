@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/descriptor.h"
@@ -36,6 +38,12 @@ inline constexpr int kMostCallsInVain = 256;
 inline constexpr int64_t kMostStreamsInVain = 2 * kMostCallsInVain;
 inline constexpr int64_t kForgivenStreamsASecond = 64;
 inline constexpr uint64_t kCountStreamsEvery = 32 << 10;
+// Or so many at a look.
+inline constexpr uint64_t kCountStreamsAtALook = 1 << 10;
+// Streams that all connections of one address have left, which may be many: those that leave more
+// are shut down. So many a second are forgiven.
+inline constexpr int64_t kMostStreamsOfAddress = 4 * kMostStreamsInVain;
+inline constexpr int64_t kForgivenStreamsOfAddress = 4 * kForgivenStreamsASecond;
 // What a connection may bring, from its start or from the last call that was answered on it.
 inline constexpr uint64_t kMostOfStranger = 256 << 10;
 // On top of that, where typed services are served: more than any of their requests may have, so
@@ -56,6 +64,23 @@ inline constexpr Duration kLeaveTime = std::chrono::seconds(2);
 // so much more memory than when it began (docs/decisions/0054).
 inline constexpr Duration kWatchAfterFlood = std::chrono::seconds(10);
 inline constexpr size_t kMostOfFlood = size_t{256} << 20;
+
+// A level that sinks with time. One thread.
+class Forgiven {
+ public:
+  explicit Forgiven(int64_t a_second) : a_second_(static_cast<double>(a_second)) {}
+
+  void Add(double amount, Time now) {
+    level_ = std::max(0.0, level_ - Seconds(now - std::exchange(at_, now)) * a_second_) + amount;
+  }
+  double level() const { return level_; }
+  Time at() const { return at_; }
+
+ private:
+  const double a_second_;
+  double level_ = 0;
+  Time at_{};
+};
 
 // Thread-safe. gRPC owns the descriptor and closes it without a word: it is used only while it is
 // still the socket that was given.
@@ -89,6 +114,10 @@ class GivenSocket {
   // Shuts it down when it has brought too much, or when its sessions have ended and it stays.
   // False: it is closed.
   bool Judge(Time now);
+  // Streams that it has left since this was asked last.
+  int64_t TakeLeft() { return std::exchange(left_, 0); }
+  // From its address, and it has left some: it is shut down.
+  void TooManyAreLeft();
   int fd() const { return fd_; }
   // It brought too much, or too many, and was shut down.
   bool has_flooded() const { return flooded_; }
@@ -126,6 +155,8 @@ class GivenSocket {
   int64_t counted_ = 0;
   bool reads_on_ = false;  // there were more streams than the time before, or there may be
   Time counted_last_{};
+  int64_t left_in_all_ = 0;
+  int64_t left_ = 0;
   Time forgiven_at_{};
   double forgiven_ = 0;  // of the streams in vain
   bool watched_ = false;
@@ -176,6 +207,7 @@ class GivenSockets {
   void ForgetPeer(const GivenSocket& given) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void ForgetClosed();
   void NoteFlood(const GivenSocket& given, Time now);
+  void NoteLeft(GivenSocket& given, Time now);
 
   const size_t most_;
   const uint64_t most_of_stranger_;
@@ -184,6 +216,7 @@ class GivenSockets {
   Time judged_{};
   std::map<std::string, Time> flooded_;  // by host, the last time
   std::optional<Time> last_flood_{};
+  std::map<std::string, Forgiven> left_;  // streams, by host
   const std::function<size_t()> memory_;
   size_t memory_before_ = 0;  // the first of these floods
   bool strangers_ = false;

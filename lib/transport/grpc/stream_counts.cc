@@ -76,7 +76,9 @@ std::optional<StreamCounts> CountStreams(ConnectionNumber connection) {
     size_t at = 0;
     return NextNumber(socket, member, at).value_or(0);
   };
-  return StreamCounts{.started = count("streamsStarted"), .answered = count("streamsSucceeded")};
+  return StreamCounts{.started = count("streamsStarted"),
+                      .answered = count("streamsSucceeded"),
+                      .left = count("streamsFailed")};
 }
 
 }  // namespace muster

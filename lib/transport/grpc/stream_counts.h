@@ -19,6 +19,7 @@ std::optional<ConnectionNumber> NumberOfConnection(const std::string& peer, Conn
 struct StreamCounts {
   int64_t started = 0;
   int64_t answered = 0;  // to their end, before their peer left them
+  int64_t left = 0;      // ended otherwise
 };
 // Nothing: it is closed.
 std::optional<StreamCounts> CountStreams(ConnectionNumber connection);

@@ -77,6 +77,17 @@ TEST_F(KeyFolderTest, IsAnotherWhereSomethingElseIsInItsPlace) {
   EXPECT_NE(KeyFolder::Make("run").value()->path(), path) << "others may write there";
 }
 
+TEST_F(KeyFolderTest, LeavesWhatIsInItsPlaceSince) {
+  std::string path;
+  {
+    const auto folder = KeyFolder::Make("run").value();
+    path = folder->path();
+    fs::rename(path, path + "-moved");
+    LeaveBehind(path);
+  }
+  EXPECT_TRUE(fs::exists(path + "/key"));
+}
+
 TEST_F(KeyFolderTest, WithoutAPlaceForItNamesTheOption) {
   setenv("TMPDIR", (place_ + "/none").c_str(), 1);
   const auto none = KeyFolder::Make("run");

@@ -2,6 +2,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include <chrono>
+#include <deque>
 #include <set>
 #include <string>
 #include <thread>
@@ -161,6 +162,34 @@ TEST_F(ServicesBesideSessions, WhoLeavesCallsWithTheirMessagesBeforeTheAnswersIs
     EXPECT_TRUE(hasty.AwaitClosed()) << "4000 calls of " << method << " that nobody waits for";
     ExpectUndisturbed();
   }
+}
+
+// Each leaves fewer than one connection may. Those that nobody has left are untouched.
+TEST_F(ServicesBesideSessions, WhoLeavesCallsOnManyConnectionsIsClosed) {
+  const auto channel = Channel();
+  auto stub = test::Echo::NewStub(channel);
+  const auto ask = [&] {
+    test::Text text;
+    grpc::ClientContext context;
+    return stub->Say(&context, text, &text);
+  };
+  ASSERT_TRUE(ask().ok());
+  const std::string message("\0\0\0\0\0", 5);
+  std::deque<http::RawClient> clients;
+  bool closes = false;
+  for (int i = 0; i < 200 && !closes; ++i) {
+    http::RawClient& client = clients.emplace_back(listener_->Address());
+    client.Send(CallsThatAreLeft("/test.Echo/Say", 200, message) +
+                Http2Frame(kPing, 0, 0, "stillup!"));
+    closes = !client.ReadUntil("stillup!").ends_with("stillup!");
+    // As long as it stands, what it left may be counted at the next look.
+    for (int ping = 0; ping < 100 && !closes; ++ping)
+      closes = !client.Send(Http2Frame(kPing, 0, 0, "stillup!")) ||
+               !client.ReadUntil("stillup!").ends_with("stillup!");
+  }
+  EXPECT_TRUE(closes) << "40,000 calls that nobody waits for";
+  EXPECT_TRUE(ask().ok());
+  ExpectUndisturbed();
 }
 
 // Many at a time, as many as a connection may have.
