@@ -144,7 +144,11 @@ bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
   reads_on_ = true;
   if (!streams) return false;  // gRPC does not know it yet, or does not any more
   counted_at_ = brought;
-  left_ += streams->left - std::exchange(left_in_all_, streams->left);
+  // Of more than may be open at a time the others have been left, though gRPC has not ended them.
+  const int64_t left =
+      std::max(streams->left, streams->started - streams->answered - kMostStreamsAtATime);
+  left_ += std::max<int64_t>(left - left_in_all_, 0);
+  left_in_all_ = std::max(left_in_all_, left);
   int unread = 0;
   const bool all_read = ioctl(fd_, FIONREAD, &unread) == 0 && unread == 0;
   reads_on_ = !all_read || streams->started > std::exchange(counted_, streams->started);

@@ -27,6 +27,8 @@ namespace muster {
 
 // Ours open one on each connection.
 inline constexpr int kMostSessionsOfConnection = 8;
+// Streams of one connection at a time: programs may ask for much at once.
+inline constexpr int kMostStreamsAtATime = 100;
 // Calls of typed services of which none is answered before its caller leaves: more than twice as
 // many as may be open at a time.
 inline constexpr int kMostCallsInVain = 256;

@@ -22,8 +22,6 @@ namespace {
 // How many of the connections are kept for other calls than sessions, and for saying no.
 int SpareConnections(int connections) { return std::clamp(connections / 16, 1, 64); }
 
-// Streams of one connection at a time: programs may ask for much at once.
-constexpr int kStreamsOfPrograms = 100;
 // A connection is read in steps where it may have so many streams, so that one that floods is
 // closed between two of them (docs/decisions/0080).
 constexpr int kReadOfPrograms = 8 << 10;
@@ -104,7 +102,7 @@ absl::Status GrpcListener::Start(const HostPort& address,
                            limits_.own != nullptr}));
   given_ = gate_->given();
   grpc::ServerBuilder builder;
-  ApplyServerSettings(builder, asked ? kStreamsOfPrograms : kMostSessionsOfConnection,
+  ApplyServerSettings(builder, asked ? kMostStreamsAtATime : kMostSessionsOfConnection,
                       asked ? kReadOfPrograms : 0);
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> watches;
   watches.push_back(std::make_unique<CallWatches>(given_));
