@@ -21,14 +21,15 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote);
 void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& workers);
 void AddTokenCommands(CLI::App& app, RemoteArguments& remote);
 void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote);
-// Of a job, a host or a token, as it stands in the path of a request.
-CLI::Validator NameInUrl();
 
 // A command that asks a cluster, with the options that all of these have.
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote);
 
 // Digits that fit: CLI11 takes the largest number for one that is too large, and 010 for 8.
 CLI::Validator WholeNumber();
+
+// Of a job, a host, a token or a namespace, as it stands in the path of a request.
+CLI::Validator NameInUrl();
 
 struct PeriodLimits {
   int64_t longest = 0;         // seconds

@@ -9,7 +9,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "coordinator/state/rights.h"
 #include "lib/base/check.h"
 #include "lib/kernels/sha256.h"
@@ -45,11 +44,7 @@ std::optional<std::string> UserInToken(std::string_view text) {
   return std::string(user);
 }
 
-std::string HashOfToken(std::string_view text) {
-  Sha256 hash;
-  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size()));
-  return hash.HexFinish();
-}
+std::string HashOfToken(std::string_view text) { return HexSha256({text.data(), text.size()}); }
 
 bool SameHash(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;

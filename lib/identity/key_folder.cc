@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
-#include "lib/identity/keys.h"
+#include "lib/kernels/sha256.h"
 
 namespace muster {
 namespace {
@@ -38,8 +38,8 @@ std::optional<Descriptor> Hold(const std::string& path) {
     if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return std::nullopt;
     Descriptor found(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!found.is_open() && errno == ENOENT) continue;  // its user is just ending
-    struct stat opened {
-    }, there{};
+    struct stat opened {};
+    struct stat there {};
     if (!found.is_open() || fstat(found.get(), &opened) != 0) return std::nullopt;
     if (opened.st_uid != geteuid() || (opened.st_mode & 077) != 0) return std::nullopt;
     if (flock(found.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<Descriptor> Hold(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<KeyFolder>> KeyFolder::Make(absl::string_view of) {
-  const std::string hash = HashOfKey(absl::StrCat(geteuid(), "\n", of)).substr(0, kHashLength);
+  const std::string hash = HexSha256(absl::StrCat(geteuid(), "\n", of)).substr(0, kHashLength);
   std::string path = absl::StrCat(Place(), "/muster-keys-", hash);
   std::optional<Descriptor> held = Hold(path);
   if (!held) {
@@ -66,8 +66,8 @@ absl::StatusOr<std::unique_ptr<KeyFolder>> KeyFolder::Make(absl::string_view of)
 
 // What somebody has put in its place since is not ours.
 KeyFolder::~KeyFolder() {
-  struct stat ours {
-  }, there{};
+  struct stat ours {};
+  struct stat there {};
   if (fstat(held_.get(), &ours) != 0 || lstat(path_.c_str(), &there) != 0 || !IsSame(ours, there))
     return;
   std::error_code ignored;

@@ -29,11 +29,6 @@ absl::Status CheckPublicKey(absl::string_view public_key) {
   return openssl::ParsePublicKey(public_key).status();
 }
 
-std::string HashOfKey(absl::string_view public_key) {
-  Sha256 hash;
-  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(public_key.data()),
-                                  public_key.size()));
-  return hash.HexFinish();
-}
+std::string HashOfKey(absl::string_view public_key) { return HexSha256(public_key); }
 
 }  // namespace muster

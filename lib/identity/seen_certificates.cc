@@ -1,10 +1,8 @@
 #include "lib/identity/seen_certificates.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <utility>
 
-#include "absl/types/span.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -17,16 +15,10 @@ void Keep(absl::flat_hash_map<std::string, Value>& all, const std::string& key, 
   all.insert_or_assign(key, std::move(value));
 }
 
-std::string HashOf(absl::string_view pem) {
-  Sha256 hash;
-  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(pem.data()), pem.size()));
-  return hash.HexFinish();
-}
-
 }  // namespace
 
 absl::StatusOr<CertificateContent> SeenCertificates::Read(absl::string_view pem) {
-  const std::string key = HashOf(pem);
+  const std::string key = HexSha256(pem);
   {
     const MutexLock lock(mutex_);
     if (const auto found = read_.find(key); found != read_.end()) return found->second;
@@ -39,7 +31,7 @@ absl::StatusOr<CertificateContent> SeenCertificates::Read(absl::string_view pem)
 
 absl::StatusOr<PeerName> SeenCertificates::Verify(const Identity& own, absl::string_view chain_pem,
                                                   absl::Time now) {
-  const std::string key = HashOf(chain_pem);
+  const std::string key = HexSha256(chain_pem);
   {
     const MutexLock lock(mutex_);
     const auto found = verdicts_.find(key);
@@ -50,8 +42,9 @@ absl::StatusOr<PeerName> SeenCertificates::Verify(const Identity& own, absl::str
   }
   Verdict verdict{own.authority_pem, own.name.cluster, VerifyPeer(own, chain_pem, now), now,
                   now + kVerdictCounts};
-  if (const auto content = ReadCertificate(chain_pem); verdict.who.ok() && content.ok())
-    verdict.until = std::min(verdict.until, content->ends);
+  if (verdict.who.ok())
+    if (const auto content = ReadCertificate(chain_pem); content.ok())
+      verdict.until = std::min(verdict.until, content->ends);
   const MutexLock lock(mutex_);
   Keep(verdicts_, key, verdict, most_);
   return verdict.who;

@@ -29,4 +29,10 @@ std::string Sha256::HexFinish() {
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
 }
 
+std::string HexSha256(absl::string_view text) {
+  Sha256 hash;
+  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size()));
+  return hash.HexFinish();
+}
+
 }  // namespace muster

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 struct evp_md_ctx_st;
@@ -28,5 +29,8 @@ class Sha256 {
   };
   std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
+
+// Of a text: 64 lower-case digits.
+std::string HexSha256(absl::string_view text);
 
 }  // namespace muster

@@ -57,6 +57,14 @@ INSTANTIATE_TEST_SUITE_P(Seeds, RandomKillsTest,
 
 #if MUSTER_FIRST_SEED == 1
 
+void KillAllAtACheckpoint(TrainOptions options) {
+  options.kill_all_at = [](const nlohmann::json& event) {
+    return event.value("event", "") == "checkpoint";
+  };
+  const TrainRun killed = Train(options);
+  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
+}
+
 class AllKilledTest : public testing::TestWithParam<int> {};
 
 TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
@@ -65,12 +73,7 @@ TEST_P(AllKilledTest, GoesOnFromTheNewestCheckpoint) {
   const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
   TrainOptions options{
       .spec = spec, .dir = folder / "disturbed", .workers = kWorkers, .servers = GetParam()};
-  options.kill_all_at = [](const nlohmann::json& event) {
-    return event.value("event", "") == "checkpoint";
-  };
-  const TrainRun killed = Train(options);
-  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
-  options.kill_all_at = nullptr;
+  KillAllAtACheckpoint(options);
   const TrainRun resumed = Train(options);
   ExpectSameBits(resumed, options.dir, undisturbed);
   EXPECT_GT(FirstStepOf(resumed), 0) << resumed.Trace();
@@ -87,12 +90,7 @@ TEST_P(AllKilledTest, GoesOnWithOtherNumbersOfMembers) {
   const std::string undisturbed = UndisturbedDigest(spec, folder / "undisturbed");
   TrainOptions options{
       .spec = spec, .dir = folder / "disturbed", .workers = kWorkers, .servers = GetParam()};
-  options.kill_all_at = [](const nlohmann::json& event) {
-    return event.value("event", "") == "checkpoint";
-  };
-  const TrainRun killed = Train(options);
-  EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
-  options.kill_all_at = nullptr;
+  KillAllAtACheckpoint(options);
   options.workers = kWorkers - 1;
   options.servers = GetParam() / 2;
   const TrainRun resumed = Train(options);
