@@ -121,38 +121,37 @@ bool Follower::Submit(JobAnswer& job) {
       job = *std::move(accepted);
       return true;
     }
-    if (RunsOtherwise(accepted.status())) {
+    const AfterRefusal next = WhatAfter(accepted.status());
+    if (next == AfterRefusal::kGiveUp) {
+      post_([this, why = accepted.status()] { events_.on_refused(why); });
+      return false;
+    }
+    if (next == AfterRefusal::kStopFirst) {
       post_([this, event = StoppedFirst(accepted.status())] { events_.on_event(event); });
       spec = FromWhereItIs(spec);
       absl::Status stops;
       while (IsPassing(stops = rest_.Stop(id_).status()))
         if (stop_.WaitFor(kPause)) return false;
-      if (!stops.ok() && RunsOtherwise(accepted.status())) {
+      if (!stops.ok() && WhatAfter(accepted.status()) == AfterRefusal::kStopFirst) {
         post_([this, stops] { events_.on_refused(stops); });
         return false;
       }
-    } else if (!IsPassing(accepted.status()) && !WillBeStopped(accepted.status())) {
-      post_([this, why = accepted.status()] { events_.on_refused(why); });
-      return false;
     }
     if (stop_.WaitFor(kPause)) return false;
   }
 }
 
-// A stop that was asked for before everything was cut off comes to its end first: then the job goes
-// on. It may have come there since it was refused.
-bool Follower::WillBeStopped(const absl::Status& refused) const {
-  if (!absl::IsFailedPrecondition(refused)) return false;
+Follower::AfterRefusal Follower::WhatAfter(const absl::Status& refused) const {
+  if (IsPassing(refused)) return AfterRefusal::kAskAgain;
+  if (!absl::IsFailedPrecondition(refused)) return AfterRefusal::kGiveUp;
   const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
-  return job.ok() && !job->deleting && (job->state == "stopping" || job->state == "stopped");
-}
-
-// When everything was cut off, the job ran with other values, and since the coordinator is back,
-// its members are, too. Nobody but this command has it run now.
-bool Follower::RunsOtherwise(const absl::Status& refused) const {
-  if (!absl::IsFailedPrecondition(refused)) return false;
-  const absl::StatusOr<JobAnswer> job = rest_.Job(id_);
-  return job.ok() && !job->deleting && !IsOver(*job) && job->state != "stopping";
+  if (!job.ok() || job->deleting) return AfterRefusal::kGiveUp;
+  // A stop that was asked for before everything was cut off comes to its end first: then the job
+  // goes on. It may have come there since it was refused.
+  if (job->state == "stopping" || job->state == "stopped") return AfterRefusal::kAskAgain;
+  // When everything was cut off, the job ran with other values, and since the coordinator is back,
+  // its members are, too. Nobody but this command has it run now.
+  return IsOver(*job) ? AfterRefusal::kGiveUp : AfterRefusal::kStopFirst;
 }
 
 // Also true when this is being destroyed.

@@ -43,12 +43,12 @@ class Follower {
 
  private:
   enum class Wish { kNone, kStop, kCancel, kEnd };  // kEnd: this is being destroyed
+  enum class AfterRefusal { kGiveUp, kAskAgain, kStopFirst };
 
   void Follow();
   void CarryWishes();
   bool Submit(JobAnswer& job);
-  bool WillBeStopped(const absl::Status& refused) const;
-  bool RunsOtherwise(const absl::Status& refused) const;
+  AfterRefusal WhatAfter(const absl::Status& refused) const;
   bool FinishIfOver();
   bool OnEvent(const EventAnswer& event);
   void SetWish(Wish wish);

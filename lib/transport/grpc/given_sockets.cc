@@ -122,7 +122,7 @@ bool GivenSocket::Judge(Time now) {
   if (too_much)
     Flooded(absl::StrCat("it brought ", seen->brought, " bytes, and ", may_bring,
                          " are all that one who has not said who it is may bring here"));
-  if (seen && !admitted_ && OpensTooMany(seen->brought, now))
+  if (seen && !admitted_ && LeavesTooMany(seen->brought, now))
     Flooded(
         absl::StrCat("it left more than ", kMostStreamsInVain, " streams before their answers"));
   if (HasLeft(now)) ShutDown("its session has ended, and it stayed");
@@ -131,7 +131,7 @@ bool GivenSocket::Judge(Time now) {
   return IsOpen();
 }
 
-bool GivenSocket::OpensTooMany(uint64_t brought, Time now) {
+bool GivenSocket::LeavesTooMany(uint64_t brought, Time now) {
   if (forgiven_at_ == Time{}) forgiven_at_ = now;  // it is new
   const uint64_t more = brought - counted_at_;
   const bool has_more = more >= kCountStreamsEvery ||

@@ -132,7 +132,7 @@ class GivenSocket {
   };
   std::optional<Seen> Look() const;
   bool HasLeft(Time now);
-  bool OpensTooMany(uint64_t brought, Time now);
+  bool LeavesTooMany(uint64_t brought, Time now);
   void Flooded(const std::string& why);
   void ShutDown(const std::string& why) const;
 
@@ -160,7 +160,7 @@ class GivenSocket {
   int64_t left_in_all_ = 0;
   int64_t left_ = 0;
   Time forgiven_at_{};
-  double forgiven_ = 0;  // of the streams in vain
+  double forgiven_ = 0;  // of those that are in vain now: one that is answered needs none any more
   bool watched_ = false;
   Time look_at_{};  // at the latest
   Time closely_until_{};
