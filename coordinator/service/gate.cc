@@ -165,7 +165,7 @@ absl::Status Gate::Note(const MethodRights& rights, const CallOrigin& origin, co
   if (written.ok() || !verdict.ok()) return verdict;
   return absl::UnavailableError(absl::StrCat("nothing is changed, as the audit log cannot be ",
                                              "written (", written.message(),
-                                             "); make room on its disk"));
+                                             "); mend that and ask again"));
 }
 
 absl::StatusOr<Caller> Gate::Look(const MethodRights& rights, const CallOrigin& origin,

@@ -88,8 +88,15 @@ TEST_F(KeyFolderTest, LeavesWhatIsInItsPlaceSince) {
   EXPECT_TRUE(fs::exists(path + "/key"));
 }
 
-TEST_F(KeyFolderTest, WithoutAPlaceForItNamesTheOption) {
+TEST_F(KeyFolderTest, WithoutTheFolderThatIsNamedItNamesTheVariable) {
   setenv("TMPDIR", (place_ + "/none").c_str(), 1);
+  const auto none = KeyFolder::Make("run");
+  EXPECT_TRUE(absl::IsInvalidArgument(none.status())) << none.status();
+  EXPECT_EQ(none.status().message().substr(0, 7), "TMPDIR:") << none.status();
+}
+
+TEST_F(KeyFolderTest, WhereNoneCanBeMadeItNamesTheOption) {
+  setenv("TMPDIR", "/proc", 1);
   const auto none = KeyFolder::Make("run");
   ASSERT_FALSE(none.ok());
   EXPECT_EQ(none.status().message().substr(0, 10), "--identity") << none.status();
