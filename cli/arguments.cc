@@ -48,9 +48,9 @@ constexpr char kExamples[] =
     "data, 66 a step\n"
     "was not finite, 67 a person stopped or cancelled the job, 75 a signal ended it and "
     "it can go on,\n"
-    "78 another numeric environment than its job's, 1 otherwise; of a worker or server also 69 "
-    "another process\n"
-    "has taken its place.";
+    "78 another numeric environment or version than its job's, 1 otherwise; of a worker or server "
+    "also 69\n"
+    "another process has taken its place.";
 
 constexpr char kMissingHost[] = "host is required: the name of a host (muster hosts shows them)";
 

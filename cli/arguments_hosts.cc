@@ -112,7 +112,7 @@ CLI::Validator Bound() {
 
 void AddQueueCommands(CLI::App& app, RemoteArguments& remote) {
   CLI::App* queue =
-      AddRemote(app, "queue", "change a job's priority, deadline, retries or labels", remote);
+      AddRemote(app, "queue", "change a job's priority, limits, retries or labels", remote);
   queue->add_option("job", remote.job, "id of the job (muster list shows them)")
       ->check(NameInUrl())
       ->required()

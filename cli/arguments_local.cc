@@ -89,7 +89,8 @@ constexpr char kRunFooter[] =
 constexpr char kUpFooter[] =
     "A job starts when its least number of workers and its servers fit into the free slots; until "
     "then it waits,\n"
-    "first come first served. A fault plan is as for muster train; `job: ID` in a fault says whose "
+    "by priority, then first come first served. A fault plan is as for muster train; `job: ID` in "
+    "a fault says whose "
     "process and\n"
     "steps are meant.\n"
     "\n"

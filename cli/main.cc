@@ -458,11 +458,16 @@ cli::RunSurroundings SurroundingsOfOurs() {
                             const std::string& name) -> absl::StatusOr<std::string> {
     const std::vector<std::string> named =
         name.empty() || !interface.empty() ? std::vector<std::string>{} : AddressesOf(name);
-    MUSTER_ASSIGN_OR_RETURN(const std::string ip, ChooseAddress(OwnAddresses(), interface, named));
+    const std::vector<OwnAddress> own = OwnAddresses();
+    MUSTER_ASSIGN_OR_RETURN(const std::string ip, ChooseAddress(own, interface, named));
+    MUSTER_RETURN_IF_ERROR(NamedAddress(own, "the first host", ip).status());
     return BeforePort(ip);
   };
   surroundings.set_environment = [](const std::string& name, const std::string& value) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+  };
+  surroundings.devices = [] {
+    return agent::DevicesOfHost("auto", std::nullopt).value_or(std::vector<std::string>());
   };
   surroundings.unix_seconds = [] { return static_cast<int64_t>(std::time(nullptr)); };
   surroundings.draw_id = [] { return absl::StrFormat("%08x", std::random_device{}()); };

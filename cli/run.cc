@@ -64,15 +64,22 @@ absl::StatusOr<int> SlotsOf(const LaunchPlan& plan, const RuntimeSpec& runtime) 
       int64_t{slots} * plan.hosts_max, ": raise --nproc-per-node, or start more hosts"));
 }
 
+absl::Status ReadNodeFile(const Environment& environment, LaunchPlan& plan) {
+  const auto named = environment.find("PBS_NODEFILE");
+  if (named == environment.end() || named->second.empty() || !ReadsNodeFile(plan))
+    return absl::OkStatus();
+  const absl::StatusOr<std::string> content = ReadTextFile(named->second);
+  if (content.ok()) return Prefix("PBS_NODEFILE", TakeNodeFile(*content, plan));
+  plan.notes.push_back(absl::StrCat("PBS_NODEFILE: ", content.status().message(),
+                                    "; where the other hosts reach this one, --interface says"));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RunPlan> PlanRun(const RunArguments& arguments,
                                 const RunSurroundings& surroundings) {
   RunPlan plan;
-  LaunchOptions options = arguments.launch;
-  if (const auto file = surroundings.environment.find("PBS_NODEFILE");
-      file != surroundings.environment.end() && !file->second.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(options.node_file, ReadTextFile(file->second));
-  }
-  MUSTER_ASSIGN_OR_RETURN(plan.launch, PlanLaunch(surroundings.environment, options));
+  MUSTER_ASSIGN_OR_RETURN(plan.launch, PlanLaunch(surroundings.environment, arguments.launch));
+  MUSTER_RETURN_IF_ERROR(ReadNodeFile(surroundings.environment, plan.launch));
   MUSTER_ASSIGN_OR_RETURN(plan.spec, ReadSpec(arguments.spec, arguments.settings, arguments.workers,
                                               arguments.servers));
   const std::string& name = plan.spec.runtime.name;
@@ -92,9 +99,12 @@ absl::StatusOr<std::string> CoordinatorOf(const RunArguments& arguments, const L
   const bool asks =
       !plan.one_machine || !arguments.interface.empty() || !arguments.launch.coordinator.empty();
   if (!asks) return "127.0.0.1:0";
-  MUSTER_ASSIGN_OR_RETURN(const std::string address,
-                          surroundings.address(arguments.interface, name));
-  return absl::StrCat(address, ":", plan.port);
+  const absl::StatusOr<std::string> address = surroundings.address(arguments.interface, name);
+  const bool is_named = !arguments.launch.coordinator.empty();
+  if (!address.ok() && arguments.interface.empty())
+    return Prefix(is_named ? "--coordinator" : NameOf(plan.launcher), address.status());
+  MUSTER_RETURN_IF_ERROR(address.status());
+  return absl::StrCat(*address, ":", plan.port);
 }
 
 absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPlan& plan,
@@ -163,11 +173,13 @@ void Note(const std::string& text, bool json, const Terminal& terminal) {
 std::string MeaningOf(int code) {
   switch (code) {
     case kExitDone: return "exit code 0: the job is done";
+    case kExitFailed: return "exit code 1: it failed";
     case kExitBadConfiguration: return "exit code 64: bad configuration";
     case kExitBadData: return "exit code 65: bad data";
     case kExitNotFinite: return "exit code 66: a step was not finite";
     case kExitStopped: return "exit code 67: a person stopped or cancelled the job";
     case kExitLater: return "exit code 75: it was ended early, and can go on";
+    case kExitOtherEnvironment: return "exit code 78: data, library, machine or version do not fit";
     default: return absl::StrCat("exit code ", code);
   }
 }
@@ -259,6 +271,10 @@ std::string StartedTwice(const RunPlan& plan, const absl::Status& why) {
 absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
                              const RunSurroundings& surroundings, const ClusterMaker& make_cluster,
                              const Terminal& terminal) {
+  AgentArguments agent;
+  if (!arguments.interface.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
+  }
   const MeetingReader reader(plan.folder, plan.launch.run_id);
   MUSTER_ASSIGN_OR_RETURN(const Meeting meeting,
                           AwaitFirst(arguments, plan, reader, surroundings, terminal));
@@ -268,7 +284,6 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
   };
   if (meeting.exit_code) return over(*meeting.exit_code);
   WarnOfOwnSpec(arguments, plan, terminal);
-  AgentArguments agent;
   agent.host = plan.host;
   agent.node = arguments.node;
   agent.lease = arguments.lease;
@@ -280,9 +295,6 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
   agent.bind_cores = arguments.bind_cores;
   agent.join = meeting.join;
   agent.join_token_file = JoinSecretFileOf(plan.folder);
-  if (!arguments.interface.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(agent.address, surroundings.address(arguments.interface, ""));
-  }
   const std::string own = absl::StrCat(plan.folder, "/hosts/", plan.host);
   // What an earlier run has left of this host may still be ending.
   bool is_told = false;
@@ -403,9 +415,8 @@ absl::StatusOr<int> RunHere(const RunArguments& arguments, RunSurroundings surro
     surroundings.set_environment(name, value);
   }
   MUSTER_ASSIGN_OR_RETURN(const RunPlan plan, PlanRun(arguments, surroundings));
-  if (const std::string devices = DevicesOf(plan.launch, surroundings.environment);
-      !devices.empty())
-    surroundings.set_environment("CUDA_VISIBLE_DEVICES", devices);
+  if (const auto devices = DevicesOf(plan.launch, surroundings.environment, surroundings.devices()))
+    surroundings.set_environment("CUDA_VISIBLE_DEVICES", *devices);
   if (plan.launch.number != 0)
     return RunOther(arguments, plan, surroundings, make_cluster, terminal);
   return RunFirst(arguments, plan, surroundings, make_cluster, terminal);

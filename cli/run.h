@@ -28,6 +28,8 @@ struct RunSurroundings {
   std::function<bool(Duration)> wait;
   // Of this process, and of all that it starts from now on.
   std::function<void(const std::string& name, const std::string& value)> set_environment;
+  std::function<std::vector<std::string>()>
+      devices;                            // all GPUs of the machine, as CUDA numbers them
   std::function<int64_t()> unix_seconds;  // the time of day
   std::function<std::string()> draw_id;   // what no other run has
   std::string program;                    // the path of muster

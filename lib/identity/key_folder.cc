@@ -60,8 +60,9 @@ absl::StatusOr<std::unique_ptr<KeyFolder>> KeyFolder::Make(absl::string_view of)
   }
   struct stat place {};
   if (!held && (stat(Place().c_str(), &place) != 0 || !S_ISDIR(place.st_mode)))
-    return absl::InvalidArgumentError(absl::StrCat(
-        "TMPDIR: '", Place(), "' is no folder; the keys of this host belong in one on its own disk"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("TMPDIR: '", Place(),
+                     "' is no folder; the keys of this host belong in one on its own disk"));
   if (!held)
     return Prefix("--identity names a folder for the certificate of this host; without it",
                   FileError(errno, "make directory", path));

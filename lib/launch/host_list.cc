@@ -15,8 +15,7 @@ namespace muster {
 namespace {
 
 absl::Status WrongLine(absl::string_view line, absl::string_view why) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the line '", Cut(Printable(line)), "' of the host file ", why));
+  return absl::InvalidArgumentError(absl::StrCat("the line '", Cut(Printable(line)), "' ", why));
 }
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
@@ -59,10 +58,9 @@ absl::StatusOr<NamedHosts> ParseHostFile(absl::string_view text) {
       if (!Contains(list.hosts, name)) list.hosts.push_back(name);
     if (list.hosts.size() > kMostHosts)
       return absl::InvalidArgumentError(
-          absl::StrCat("the host file names more than ", kMostHosts, " hosts"));
+          absl::StrCat("names more than ", kMostHosts, " hosts, which are the most of a run"));
   }
-  if (list.hosts.empty())
-    return absl::InvalidArgumentError("the host file names no host: give one on each line");
+  if (list.hosts.empty()) return absl::InvalidArgumentError("names no host: give one on each line");
   return list;
 }
 

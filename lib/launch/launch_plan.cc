@@ -192,15 +192,13 @@ absl::StatusOr<LaunchPlan> FromOpenMpi(const Environment& environment) {
 }
 
 // PALS and Hydra tell each process its number; the node file, where there is one, who is first.
-absl::StatusOr<LaunchPlan> FromPmi(const Environment& environment, const LaunchOptions& options,
-                                   Launcher launcher) {
+absl::StatusOr<LaunchPlan> FromPmi(const Environment& environment, Launcher launcher) {
   const bool is_pals = launcher == Launcher::kPals;
   const std::string name(NameOf(launcher));
   LaunchPlan plan{.launcher = launcher};
-  const bool has_own = is_pals && Has(environment, "PALS_RANKID");
   MUSTER_ASSIGN_OR_RETURN(
       const Place place,
-      PlaceOf(environment, has_own ? "PALS_RANKID" : "PMI_RANK", "PMI_SIZE", name));
+      PlaceOf(environment, is_pals ? "PALS_RANKID" : "PMI_RANK", "PMI_SIZE", name));
   Take(place, plan);
   const std::string local = is_pals ? "PALS_LOCAL_RANKID" : "MPI_LOCALRANKID";
   if (Has(environment, local)) {
@@ -208,10 +206,6 @@ absl::StatusOr<LaunchPlan> FromPmi(const Environment& environment, const LaunchO
   }
   plan.suffix = absl::StrCat("-", plan.number);
   TakeLocalSize(environment, is_pals ? "PALS_LOCAL_SIZE" : "MPI_LOCALNRANKS", plan);
-  if (!options.node_file.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(plan.machines, MachinesOf(options.node_file));
-    plan.first = plan.machines.front();
-  }
   // Each mpiexec of PALS has an id of its own; one of Hydra has none.
   if (const std::string id = Value(environment, "PALS_APID"); is_pals && !id.empty())
     plan.run_id = RunIdFrom("pals", absl::StrCat(AllocationOf(environment), "-", id));
@@ -299,13 +293,11 @@ absl::StatusOr<LaunchPlan> FromLauncher(const Environment& environment,
   if (Has(environment, "RANK") && Has(environment, "WORLD_SIZE") && Has(environment, "LOCAL_RANK"))
     return FromTorchrun(environment);
   if (Has(environment, "OMPI_COMM_WORLD_RANK")) return FromOpenMpi(environment);
-  if (Has(environment, "PALS_RANKID") ||
-      (Has(environment, "PBS_JOBID") && Has(environment, "PMI_RANK")))
-    return FromPmi(environment, options, Launcher::kPals);
+  if (Has(environment, "PALS_RANKID")) return FromPmi(environment, Launcher::kPals);
   if (Has(environment, "MPI_LOCALRANKID") && Has(environment, "PMI_RANK"))
-    return FromPmi(environment, options, Launcher::kHydra);
+    return FromPmi(environment, Launcher::kHydra);
   if (Has(environment, "SLURM_STEP_NODELIST")) return FromSlurm(environment);
-  if (Has(environment, "PMI_RANK")) return FromPmi(environment, options, Launcher::kHydra);
+  if (Has(environment, "PMI_RANK")) return FromPmi(environment, Launcher::kHydra);
   if (Has(environment, "JOB_COMPLETION_INDEX")) return FromKubernetes(environment, options);
   return OneHost(environment);
 }
@@ -320,8 +312,8 @@ absl::Status ExpandRange(absl::string_view range, std::vector<std::string>& out)
   constexpr size_t kMostDigits = 12;
   if (first.empty() || last.empty() || first.size() > kMostDigits || last.size() > kMostDigits ||
       !ParseDigits(first, &from) || !ParseDigits(last, &to) || from > to)
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", Cut(Printable(range)), "' in brackets is neither N nor FROM-TO"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has '", Cut(Printable(range)), "' in brackets, which is neither N nor FROM-TO"));
   if (to - from >= kMostHosts - static_cast<int64_t>(out.size()))
     return absl::InvalidArgumentError(absl::StrCat("names more than ", kMostHosts, " nodes"));
   const int width = static_cast<int>(first.size());
@@ -354,7 +346,7 @@ absl::Status ExpandEntry(absl::string_view entry, std::vector<std::string>& out)
   for (std::string& name : names) {
     if (!IsMachineName(name))
       return absl::InvalidArgumentError(
-          absl::StrCat("'", Cut(Printable(name)), "' is not the name of a node"));
+          absl::StrCat("has '", Cut(Printable(name)), "', which is not the name of a node"));
     out.push_back(std::move(name));
   }
   if (out.size() > kMostHosts)
@@ -430,12 +422,25 @@ absl::StatusOr<std::vector<std::string>> MachinesOf(absl::string_view node_file)
     if (!seen.emplace(line).second) continue;
     machines.emplace_back(line);
     if (machines.size() > kMostHosts)
-      return absl::InvalidArgumentError(
-          absl::StrCat("the node file names more than ", kMostHosts, " hosts"));
+      return absl::InvalidArgumentError(absl::StrCat("the node file names more than ", kMostHosts,
+                                                     " hosts, which are the most of a run"));
   }
   if (machines.empty())
-    return absl::InvalidArgumentError("the node file (PBS_NODEFILE) names no host");
+    return absl::InvalidArgumentError(
+        "the node file names no host: unset PBS_NODEFILE, or have it name the hosts, one a line");
   return machines;
+}
+
+bool ReadsNodeFile(const LaunchPlan& plan) {
+  const bool is_by_mpiexec = plan.launcher == Launcher::kPals || plan.launcher == Launcher::kHydra;
+  return is_by_mpiexec && plan.number == 0;
+}
+
+absl::Status TakeNodeFile(absl::string_view node_file, LaunchPlan& plan) {
+  MUSTER_ASSIGN_OR_RETURN(plan.machines, MachinesOf(node_file));
+  if (plan.first.empty()) plan.first = plan.machines.front();
+  plan.one_machine = plan.one_machine || plan.machines.size() == 1;
+  return absl::OkStatus();
 }
 
 std::string HostNameIn(const LaunchPlan& plan, absl::string_view machine) {
@@ -447,15 +452,19 @@ std::string HostNameIn(const LaunchPlan& plan, absl::string_view machine) {
   return absl::StrCat(name.empty() ? "host" : name, plan.suffix);
 }
 
-std::string DevicesOf(const LaunchPlan& plan, const Environment& environment) {
+std::optional<std::string> DevicesOf(const LaunchPlan& plan, const Environment& environment,
+                                     const std::vector<std::string>& on_machine) {
   // What Slurm shows to a task is that task's, and pods have devices of their own.
   const bool shares = plan.launcher == Launcher::kOpenMpi || plan.launcher == Launcher::kPals ||
                       plan.launcher == Launcher::kHydra || plan.launcher == Launcher::kTorchrun;
-  const std::string all = Value(environment, "CUDA_VISIBLE_DEVICES");
-  const std::vector<std::string> devices = absl::StrSplit(all, ',');
   const auto hosts = static_cast<size_t>(plan.local_size);
   const auto rank = static_cast<size_t>(plan.local_rank);
-  if (!shares || hosts < 2 || rank >= hosts || devices.size() < hosts) return "";
+  const auto named = environment.find("CUDA_VISIBLE_DEVICES");
+  const bool is_named = named != environment.end();
+  const std::vector<std::string> devices =
+      is_named ? std::vector<std::string>(absl::StrSplit(named->second, ',')) : on_machine;
+  if (!shares || hosts < 2 || rank >= hosts || devices.empty()) return std::nullopt;
+  if (is_named && devices.size() < hosts) return std::nullopt;  // they have been shared out
   const auto from = [&](size_t r) {
     return devices.begin() + static_cast<std::ptrdiff_t>(r * devices.size() / hosts);
   };

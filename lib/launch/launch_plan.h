@@ -42,7 +42,6 @@ struct LaunchOptions {
   std::optional<int> slots;   // --nproc-per-node
   std::string coordinator;    // HOST:PORT; empty: as the launcher says
   std::string run_id;         // empty: as the launcher says
-  std::string node_file;      // what PBS_NODEFILE names, as the caller has read it
 };
 
 struct LaunchPlan {
@@ -82,14 +81,22 @@ absl::StatusOr<std::vector<std::string>> ExpandNodeList(absl::string_view list);
 // line is no name, or they are too many.
 absl::StatusOr<std::vector<std::string>> MachinesOf(absl::string_view node_file);
 
+// Whether the file that PBS_NODEFILE names is of use to this host, the first one: mpiexec does not
+// say where that is. PBS has the file on the machine only where the job's script runs.
+bool ReadsNodeFile(const LaunchPlan& plan);
+// What it says goes into the plan; where a person has named the coordinator, that stays.
+absl::Status TakeNodeFile(absl::string_view node_file, LaunchPlan& plan);
+
 // The name of a host: that of its machine, with what tells it from others there. It is a part of
 // paths, so that what a machine may be called beyond that is replaced.
 std::string HostNameIn(const LaunchPlan& plan, absl::string_view machine);
 
-// What CUDA_VISIBLE_DEVICES is to be on this host. mpirun, mpiexec and torchrun let all hosts of a
-// machine see the same devices: then it is an equal share of them, by the local rank. Empty: as it
-// is, because the launcher has shared them out itself, has named none, or too few.
-std::string DevicesOf(const LaunchPlan& plan, const Environment& environment);
+// What CUDA_VISIBLE_DEVICES is to be on this host; it may be empty. mpirun, mpiexec and torchrun
+// let all hosts of a machine see the same devices: then it is an equal share, by the local rank, of
+// those that it names so far, else of `on_machine`, all that this machine has. Nothing: as it is,
+// because the launcher has shared them out itself (it names fewer than hosts), or there are none.
+std::optional<std::string> DevicesOf(const LaunchPlan& plan, const Environment& environment,
+                                     const std::vector<std::string>& on_machine);
 
 // --env NAME or NAME=VALUE: what the processes of a run get beside what they have. NAME alone is
 // the value that it has in `environment`. kInvalidArgument: it has none there, or no name.

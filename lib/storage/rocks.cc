@@ -94,12 +94,16 @@ rocksdb::Options StoreOptions(bool track_logs) {
   options.max_manifest_file_size = kWriteBuffer;
   options.allow_fallocate = false;  // the log takes the space it uses: small disks stay usable
   options.max_bgerror_resume_count = 0;
+  options.avoid_flush_during_shutdown = true;  // all that counts is in the log
   options.listeners.push_back(std::make_shared<NoRecoveryByItself>());
   options.info_log = std::make_shared<ToOurLog>();
   return options;
 }
 
-// A failed write stops RocksDB until Resume; the log is not to be touched in between.
+// A failed write stops RocksDB until Resume; the log is not to be touched in between. Resume begins
+// a new one, but only where something is in memory that it can write to a table first: where
+// nothing is, the next write would meet the log that failed, and RocksDB 7 ends the process. So
+// there always is something before a log is written to.
 class RocksKv final : public Kv {
  public:
   RocksKv(std::string path, std::unique_ptr<rocksdb::DB> db,
@@ -136,6 +140,8 @@ class RocksKv final : public Kv {
                                                   : changes.Delete(handle, change.key)));
     }
     MUSTER_RETURN_IF_ERROR(ResumeIfStopped());
+    if (!batch.changes().empty())
+      MUSTER_RETURN_IF_ERROR(HoldSomething(batch.changes().front().family));
     rocksdb::WriteOptions options;
     options.sync = true;
     const rocksdb::Status written = db_->Write(options, &changes);
@@ -170,9 +176,34 @@ class RocksKv final : public Kv {
     return it->second;
   }
 
+  bool HoldsSomething() const {
+    for (rocksdb::ColumnFamilyHandle* const handle : handles_) {
+      for (const std::string& of : {rocksdb::DB::Properties::kNumEntriesActiveMemTable,
+                                    rocksdb::DB::Properties::kNumEntriesImmMemTables}) {
+        uint64_t entries = 0;
+        if (db_->GetIntProperty(handle, of, &entries) && entries > 0) return true;
+      }
+    }
+    return false;
+  }
+
+  // In memory alone, and in the family that is written to next: another one would keep old logs.
+  absl::Status HoldSomething(absl::string_view family) {
+    if (HoldsSomething()) return absl::OkStatus();
+    constexpr absl::string_view kNobodysKey("\0nobody's key", 13);
+    MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(family));
+    rocksdb::WriteOptions options;
+    options.disableWAL = true;
+    return Translate(path_, db_->Delete(options, handle, ToSlice(kNobodysKey)));
+  }
+
   absl::Status ResumeIfStopped() {
     MutexLock lock(mutex_);
     if (!stopped_) return absl::OkStatus();
+    // The write that failed was the first one after all was written to tables.
+    if (!HoldsSomething())
+      return absl::UnavailableError(absl::StrCat(
+          "store '", path_, "': its log could not be written; it is to be opened anew"));
     MUSTER_RETURN_IF_ERROR(Translate(path_, db_->Resume()));
     stopped_ = false;
     return absl::OkStatus();

@@ -42,7 +42,10 @@ class HandCluster final : public Cluster {
   }
   void Quit() override { quit_ = true; }
   void Post(std::function<void()> call) override { calls_.Post(std::move(call)); }
-  void After(Duration, std::function<void()> call) override { later.push_back(std::move(call)); }
+  void After(Duration delay, std::function<void()> call) override {
+    delays.push_back(delay);
+    later.push_back(std::move(call));
+  }
   std::string url() const override { return url_; }
   Trust trust() const override { return {}; }
   std::string coordinator() const override { return "127.0.0.1:7070"; }
@@ -62,6 +65,7 @@ class HandCluster final : public Cluster {
   std::vector<std::string> missed_faults;
   std::vector<std::string> went_to;
   std::vector<std::function<void()>> later;  // what is to be called after some time
+  std::vector<Duration> delays;              // which it is
   std::optional<int64_t> last_step;
   std::string joins_at;
   std::vector<std::string> has_devices;

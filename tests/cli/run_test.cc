@@ -1,5 +1,8 @@
 #include "cli/run.h"
 
+#include <signal.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -19,10 +22,12 @@
 #include "gtest/gtest.h"
 #include "lib/base/file_lock.h"
 #include "tests/cli/hand_cluster.h"
+#include "tests/lib/launch/launcher_variables.h"
 
 namespace muster::cli {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -55,6 +60,7 @@ class RunTest : public ::testing::Test {
                      .wait = [this](Duration) { return on_wait_ && on_wait_(); },
                      .set_environment = [this](const std::string& name,
                                                const std::string& value) { set_[name] = value; },
+                     .devices = [this] { return devices_; },
                      .unix_seconds = [] { return 1000; },
                      .draw_id = [] { return "drawn"; },
                      .program = "/opt/muster",
@@ -64,12 +70,21 @@ class RunTest : public ::testing::Test {
                            ssh_ = run;
                            return 66;
                          }},
-                    [this](const ClusterOptions& options, const ClusterEvents&) {
+                    [this](const ClusterOptions& options, const ClusterEvents& events) {
                       options_ = options;
                       ++joins_;
                       if (on_join_) {
                         on_join_();
                         EXPECT_FALSE(options.may_still_join());
+                      }
+                      if (begins_) {
+                        auto cluster = std::make_unique<HandCluster>("", folder_ + "/run", events);
+                        cluster->on_start = [this](HandCluster& started) {
+                          after_ = started.delays;
+                          started.events.on_interrupt(SIGINT);
+                          started.Quit();
+                        };
+                        return absl::StatusOr<std::unique_ptr<Cluster>>(std::move(cluster));
                       }
                       if (folder_in_use_-- > 0)
                         return absl::StatusOr<std::unique_ptr<Cluster>>(
@@ -88,6 +103,9 @@ class RunTest : public ::testing::Test {
   int joins_ = 0;
   std::function<void()> on_join_;
   Environment set_;
+  std::vector<std::string> devices_;  // of the machine
+  bool begins_ = false;               // and is interrupted at once
+  std::vector<Duration> after_;       // for how long it has set timers by then
   std::optional<SshRun> ssh_;
   std::ostringstream out_;
 };
@@ -391,6 +409,40 @@ TEST_F(RunTest, OneHostListensWhereAPersonSaysToo) {
   Start({});
   EXPECT_EQ(options_->node, "m1");
   EXPECT_EQ(options_->coordinator, "127.0.0.1:0");
+}
+
+TEST_F(RunTest, HostsOfAMachineShareItsDevices) {
+  devices_ = {"0", "1", "2", "3"};
+  EXPECT_EQ(Start(Torchrun({0, 2, 0, 2})), 64);
+  EXPECT_EQ(set_["CUDA_VISIBLE_DEVICES"], "0,1") << out_.str();
+}
+
+TEST_F(RunTest, TheNodeFileIsReadAtTheFirstHostOnly) {
+  Environment first = HydraInPbs({0, 4, 0, 2});
+  Environment other = HydraInPbs();
+  first["PBS_NODEFILE"] = other["PBS_NODEFILE"] = folder_ + "/nodes";
+  on_wait_ = [] { return true; };
+  Start(other);
+  EXPECT_THAT(out_.str(), Not(HasSubstr("PBS_NODEFILE"))) << "it is not there";
+  Start(first);
+  EXPECT_THAT(out_.str(), HasSubstr("note: PBS_NODEFILE: "));
+  EXPECT_EQ(options_->coordinator, "<>:0");
+  std::ofstream(folder_ + "/nodes") << "x1\nx2\n";
+  Start(first);
+  EXPECT_EQ(options_->coordinator, "<x1>:0");
+  std::ofstream(folder_ + "/nodes") << "no name\n";
+  EXPECT_EQ(Start(first), 64);
+  EXPECT_THAT(out_.str(), HasSubstr("PBS_NODEFILE: a line of the node file"));
+}
+
+// A step of Slurm that ends at 1000 + 500 s, of which it keeps two minutes to end in order.
+TEST_F(RunTest, TheRunStopsBeforeTheLauncherEndsIt) {
+  Environment step = Slurm("0");
+  step["SLURM_JOB_END_TIME"] = "1500";
+  begins_ = true;
+  std::filesystem::create_directories(arguments_.dir);
+  Start(step);
+  EXPECT_THAT(after_, Contains(std::chrono::seconds(380))) << out_.str();
 }
 
 }  // namespace

@@ -168,19 +168,20 @@ void ReadEnvironment(std::string_view text) {
     const std::pair<std::string, std::string> both = absl::StrSplit(line, absl::MaxSplits('=', 1));
     environment.insert(both);
   }
-  const auto plan = PlanLaunch(environment, {.node_file = "a\nb\n"});
+  auto plan = PlanLaunch(environment, {});
   Reach("end", plan.ok() ? "plan" : "plan refused");
   if (!plan.ok()) {
     Check(plan.status().code() == absl::StatusCode::kInvalidArgument, "what is wrong is said");
     return ReachError(plan.status().message());
   }
   Reach("launcher", std::string(NameOf(plan->launcher)));
+  if (ReadsNodeFile(*plan)) Check(TakeNodeFile("a\nb\n", *plan).ok(), "its names are hosts");
   Check(plan->hosts_min >= 1 && plan->hosts_min <= plan->hosts_max, "hosts are in order");
   Check(plan->hosts_max <= kMostHosts, "hosts are bounded");
   Check(plan->number >= 0 && plan->number < plan->hosts_max, "this host is one of them");
   Check(IsPartOfPath(plan->run_id), "an id is a part of a path");
   Check(IsPartOfPath(HostNameIn(*plan, "node7")), "a name is a part of a path");
-  DevicesOf(*plan, environment);
+  DevicesOf(*plan, environment, {"0", "1", "2"});
   MissingHosts(*plan, {"node7"});
 }
 

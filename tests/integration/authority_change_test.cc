@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/integration/cluster.h"
@@ -36,7 +37,8 @@ TEST(AuthorityChangeTest, TheAuthorityIsChangedWhileAJobRunsAndNobodyHalts) {
   AdoptOrphans();
   const Folder folder;
   const std::string dir = folder / "cluster";
-  WriteFile(folder / "job.yaml", CountingSpec(1009, /*lanes=*/7, /*epochs=*/100'000));
+  const std::string spec = CountingSpec(1009, /*lanes=*/7, /*epochs=*/100'000);
+  WriteFile(folder / "job.yaml", spec);
   UpCluster cluster(dir, {"--slots", "2", "--coordinator", "127.0.0.1:0"});
   const std::string told = "other hosts join with: muster agent --coordinator ";
   ASSERT_TRUE(cluster.up().WaitFor(told)) << cluster.up().output();
@@ -93,6 +95,10 @@ TEST(AuthorityChangeTest, TheAuthorityIsChangedWhileAJobRunsAndNobodyHalts) {
   const nlohmann::json status = cluster.Ask({"status", "job", "--json"});
   EXPECT_EQ(status.value("recoveries", 0), 3) << status;
   EXPECT_EQ(status.value("rewinds", 0), 0) << status;
+  const std::string steps = std::to_string(status.value("step", int64_t{0}));
+  EXPECT_EQ(status.value("digest", ""),
+            UndisturbedDigest(absl::StrReplaceAll(spec, {{"epochs: 100000", "steps: " + steps}}),
+                              folder / "undisturbed"));
   const UpCluster::Said audit = cluster.Say({"audit", "job"});
   EXPECT_EQ(audit.exit_code, 0) << audit.text;
 }

@@ -224,13 +224,13 @@ Json HostCluster::Status(const std::string& job) const {
   return Ask({"status", jobs_[IndexOf(job)].job.id, "--json"});
 }
 
-std::string HostCluster::MemberOn(int host, const std::string& job) const {
+std::vector<std::string> HostCluster::WorkersOn(int host, const std::string& job) const {
+  std::vector<std::string> names;
   for (const Json& member : Status(job).value("members", Json::array()))
     if (absl::StartsWith(member.value("name", ""), "worker-") &&
         absl::StartsWith(member.value("address", ""), network_.Address(host) + ":"))
-      return member.value("name", "");
-  ADD_FAILURE() << "there is no worker on host " << NameOf(host) << "\n" << Status(job);
-  return "";
+      names.push_back(member.value("name", ""));
+  return names;
 }
 
 HostCluster::Event HostCluster::AwaitEvent(const std::string& what,

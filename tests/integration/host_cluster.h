@@ -73,8 +73,8 @@ class HostCluster {
   void SubmitTwo(int workers, int samples, const std::vector<std::string>& settings = {});
   // Where no job is named below, all are meant, or the one that was submitted first.
   nlohmann::json Status(const std::string& job = "") const;
-  // The name of the job's one worker on that host.
-  std::string MemberOn(int host, const std::string& job = "") const;
+  // Their names.
+  std::vector<std::string> WorkersOn(int host, const std::string& job = "") const;
   // The next event of the job for which that is true; null: it did not come, which is a failure.
   Event AwaitEvent(const std::string& what, const std::function<bool(const Event&)>& is,
                    const std::string& job = "");

@@ -248,6 +248,29 @@ TEST_F(HostsTest, MembersOfALostHostAreStartedOnAnother) {
   ExpectThatAllEnd();
 }
 
+// Its members live and are well.
+TEST_F(HostsTest, AHostThatIsRevokedIsOutWithItsMembersAndTheJobGoesOn) {
+  AdoptOrphans();
+  Submit("job", 4, 100 * kEpochs);  // on two of three hosts
+  AwaitSteps("job", 50);
+  Program watch(MusterCommand({"watch", "job", "--dir", folder_ / "cluster"}), network_.On(0));
+  ASSERT_TRUE(watch.WaitFor("step")) << watch.output();
+  const int gone = Agent(1).Children().empty() ? 2 : 1;
+  const UpCluster::Said revoked = Say({"token", "revoke", NameOf(gone)});
+  EXPECT_EQ(revoked.exit_code, 0) << revoked.text;
+  EXPECT_TRUE(Agent(gone).WaitFor("was revoked")) << Agent(gone).output();
+  AwaitSteps("job", 50);
+  for (int64_t workers = 0; workers < 4;) workers = StatusOf("job").value("workers", 4);
+  const nlohmann::json job = StatusOf("job");
+  for (const nlohmann::json& member : job.at("members"))
+    EXPECT_NE(member.value("host", ""), NameOf(gone)) << job;
+  EXPECT_EQ(job.value("rewinds", -1), 0);
+  EXPECT_TRUE(Agent(gone).Children().empty());
+  EXPECT_EQ(Say({"cancel", "job"}).exit_code, 0);
+  EXPECT_EQ(watch.End(), 67) << watch.output();
+  ExpectThatAllEnd();
+}
+
 }  // namespace
 }  // namespace muster::integration
 

@@ -30,6 +30,14 @@ namespace {
 constexpr int kSamples = 1009;       // a model of 4 KB
 constexpr int kManySamples = 60013;  // of 240 KB, so that a chunk takes several packets
 
+// On three hosts, of which the first has the server, too.
+const HostClusterOptions kTwoOnEach = {.slots = {5, 4, 4}, .devices = {2, 2, 2}};
+// With the server on the second host, as the first one is to be lost.
+const HostClusterOptions kServerOnSecond = {
+    .slots = {4, 5, 4}, .devices = {2, 2, 2}, .coordinators = {0, 1}};
+constexpr int kWorkers = 6;
+constexpr int kWithoutOneHost = 4;
+
 class NetworkFaults : public ::testing::Test {
  protected:
   explicit NetworkFaults(HostNetwork::Wire wire = HostNetwork::Wire::kPlain, int hosts = 3)
@@ -41,11 +49,12 @@ class NetworkFaults : public ::testing::Test {
   }
   void TearDown() override { EXPECT_EQ(network_.missing(), ""); }
 
-  // A worker of each of the two jobs on each host; so it is known who is cut off.
+  // Two workers of each of the two jobs on each host, which share its faults; so it is known who is
+  // cut off.
   void Begin(int samples = kSamples, const std::vector<std::string>& settings = {}) {
-    Begin(kThreeHosts, 3, samples, settings);
+    Begin(kTwoOnEach, kWorkers, samples, settings);
   }
-  void Begin(const HostClusterOptions& options, int workers = 3, int samples = kSamples,
+  void Begin(const HostClusterOptions& options, int workers = kWorkers, int samples = kSamples,
              const std::vector<std::string>& settings = {}) {
     Start(options);
     cluster_->SubmitTwo(workers, samples, settings);
@@ -55,7 +64,7 @@ class NetworkFaults : public ::testing::Test {
     cluster_ = std::make_unique<HostCluster>(network_, options);
   }
   // All are there, and training goes on with them.
-  void End(int workers = 3) {
+  void End(int workers = kWorkers) {
     cluster_->AwaitWorkers(workers);
     EndWithWhoIsThere();
   }
@@ -118,7 +127,7 @@ TEST_P(CutTest, AHostThatIsCutOffForLessThanItsLeaseStaysAsItIs) {
 TEST_P(CutTest, AHostThatIsCutOffForLongerIsGoneOnWithoutAndComesBack) {
   Begin();
   CutHost(2);
-  cluster_->AwaitWorkers(2);
+  cluster_->AwaitWorkers(kWithoutOneHost);
   cluster_->AwaitSteps(50);
   network_.LiftRules(2);
   End();
@@ -168,7 +177,7 @@ TEST_F(NetworkFaults, StepsGoOnWithoutTheCoordinatorsHostAndAreRecordedAfterward
 // server is on another host.
 TEST_F(NetworkFaults, ACoordinatorThatMovesToAnotherHostIsFound) {
   AdoptOrphans();
-  Begin({.slots = {2, 3, 2}, .devices = {1, 1, 1}, .coordinators = {0, 1}});
+  Begin(kServerOnSecond);
   cluster_->MoveCoordinator(1);
   End();
 }
@@ -178,9 +187,9 @@ TEST_F(NetworkFaults, ACoordinatorThatMovesToAnotherHostIsFound) {
 // try its address, too, as long as it is up.
 TEST_F(NetworkFaults, ASecondCoordinatorThatIsStartedByMistakeIsTurnedAway) {
   AdoptOrphans();
-  Begin({.slots = {2, 3, 2}, .devices = {1, 1, 1}, .coordinators = {0, 1}});
+  Begin(kServerOnSecond);
   cluster_->MoveCoordinator(1);
-  cluster_->AwaitWorkers(3);
+  cluster_->AwaitWorkers(kWorkers);
   for (const char* why : {"is in use by another coordinator of the same cluster",
                           "does not know of it: it is an older copy"}) {
     const UpCluster::Said said = cluster_->StartWhatStayedBehind();
@@ -195,7 +204,7 @@ TEST_F(NetworkFaults, ASecondCoordinatorThatIsStartedByMistakeIsTurnedAway) {
 // A name is looked up again for each try: first it means nothing, then one machine, then another.
 TEST_F(NetworkFaults, ACoordinatorIsFoundByItsNameThatComesLateAndThenMeansAnotherAddress) {
   AdoptOrphans();
-  Begin({.slots = {2, 3, 2}, .devices = {1, 1, 1}, .by_name = true});
+  Begin({.slots = {4, 5, 4}, .devices = {2, 2, 2}, .by_name = true});
   cluster_->MoveCoordinator(1);
   End();
 }
@@ -204,11 +213,11 @@ TEST_F(NetworkFaults, AHostThatComesBackUnderAnotherAddressTakesPartAgain) {
   Begin();
   network_.Readdress(2);
   cluster_->Agent(2).Signal(SIGKILL);
-  cluster_->AwaitWorkers(2);
+  cluster_->AwaitWorkers(kWithoutOneHost);
   cluster_->AwaitSteps(20);
   cluster_->Join(2);
-  cluster_->AwaitWorkers(3);
-  for (const char* job : {kServed, kSummed}) EXPECT_NE(cluster_->MemberOn(2, job), "");
+  cluster_->AwaitWorkers(kWorkers);
+  for (const char* job : {kServed, kSummed}) EXPECT_EQ(cluster_->WorkersOn(2, job).size(), 2u);
   End();
   ExpectOneRecoveryOfEach();
 }
@@ -223,7 +232,7 @@ class FourHosts : public NetworkFaults {
 // c has lost everybody: its members are placed anew, and end when it is back. As b is away for
 // longer than c, it would have been lost before.
 TEST_F(FourHosts, NobodyIsStartedTwiceThoughAgentsAreCutOffForLongAndThereIsRoom) {
-  Begin({.slots = {3, 2, 2, 4}, .devices = {1, 1, 1, 2}, .hosts = 3});
+  Begin({.slots = {5, 4, 4, 8}, .devices = {2, 2, 2, 4}, .hosts = 3});
   cluster_->Join(3);
   network_.CutConnections(1, cluster_->Agent(1).pid(), 7070);
   cluster_->AwaitHost(1, /*up=*/false);
@@ -236,7 +245,7 @@ TEST_F(FourHosts, NobodyIsStartedTwiceThoughAgentsAreCutOffForLongAndThereIsRoom
                                    "host c is lost; its members are placed anew");
         },
         job);
-  cluster_->AwaitWorkers(3);
+  cluster_->AwaitWorkers(kWorkers);
   cluster_->AwaitSteps(20);
   cluster_->AwaitHost(1, /*up=*/false);  // still
   network_.Heal(2);
@@ -244,7 +253,7 @@ TEST_F(FourHosts, NobodyIsStartedTwiceThoughAgentsAreCutOffForLongAndThereIsRoom
   for (const int host : {1, 2}) cluster_->AwaitHost(host, /*up=*/true);
   End();
   ExpectOneRecoveryOfEach();
-  EXPECT_EQ(cluster_->Starts(), cluster_->Members() + 2) << "one of each job is placed anew";
+  EXPECT_EQ(cluster_->Starts(), cluster_->Members() + 4) << "two of each job are placed anew";
 }
 
 class LossTest : public NetworkFaults, public ::testing::WithParamInterface<int> {};
@@ -292,7 +301,7 @@ TEST_F(NetworkFaults, HostsAreCutOffAndComeBackInAnyOrder) {
   Begin();
   std::set<int> cut, drawn;
   const auto go_on = [&] {
-    cluster_->AwaitWorkers(cut.contains(0) ? 1 : 3 - static_cast<int>(cut.size()));
+    cluster_->AwaitWorkers(2 * (cut.contains(0) ? 1 : 3 - static_cast<int>(cut.size())));
     cluster_->AwaitSteps(5);
   };
   for (int round = 0; round < 3; ++round) {
@@ -322,7 +331,7 @@ TEST_F(NetworkFaults, ConnectionsThatAreResetInTheMiddleOfAChunkAddNothingTwice)
     network_.ResetConnections(2);
     AwaitPacketsTaken(2, 20);
     network_.LiftRules(2);
-    cluster_->AwaitWorkers(3);
+    cluster_->AwaitWorkers(kWorkers);
     cluster_->AwaitSteps(5);
   }
   End();
@@ -344,58 +353,25 @@ TEST_F(NetworkFaults, AHostThatDiesSilentlyIsGoneOnWithout) {
   Begin();
   network_.Unplug(2);
   cluster_->Agent(2).Signal(SIGKILL);
-  cluster_->AwaitWorkers(2);
+  cluster_->AwaitWorkers(kWithoutOneHost);
   cluster_->AwaitSteps(50);
   network_.PlugIn(2);
   cluster_->Join(2);
   End();
 }
 
-// Two members of each job share a host, and with it each fault.
-TEST_F(NetworkFaults, HostsWithTwoMembersOfEachJobBearThemAll) {
-  Begin({.slots = {5, 4, 4}, .devices = {2, 2, 2}}, /*workers=*/6);
-  network_.Cut(2);
-  cluster_->AwaitWorkers(4);
-  cluster_->AwaitSteps(10);
-  network_.Heal(2);
-  cluster_->AwaitWorkers(6);
-  network_.CutInbound(1);
-  cluster_->AwaitWorkers(4);
-  cluster_->AwaitSteps(10);
-  network_.LiftRules(1);
-  cluster_->AwaitWorkers(6);
-  network_.CutOutbound(2);
-  cluster_->AwaitWorkers(4);
-  cluster_->AwaitSteps(10);
-  network_.LiftRules(2);
-  cluster_->AwaitWorkers(6);
-  network_.ResetConnections(1);
-  AwaitPacketsTaken(1, 20);
-  network_.LiftRules(1);
-  cluster_->AwaitWorkers(6);
-  for (const int host : {0, 1, 2}) network_.Lose(host, 0.01);
-  AwaitPacketsTaken(1, 1);
-  cluster_->AwaitSteps(10);
-  for (const int host : {0, 1, 2}) network_.LiftRules(host);
-  network_.Narrow(2, "8mbit");
-  cluster_->AwaitSteps(10);
-  network_.Widen(2);
-  cluster_->AwaitWorkers(6);
-  network_.Unplug(2);
-  cluster_->Agent(2).Signal(SIGKILL);
-  cluster_->AwaitWorkers(4);
-  cluster_->AwaitSteps(10);
-  network_.PlugIn(2);
-  cluster_->Join(2);
-  cluster_->AwaitWorkers(6);
-  // The job that sums cannot go on with both; the other one needs its server alone.
+// The job that sums cannot go on with both; the other one needs its server alone.
+TEST_F(NetworkFaults, OfHostsThatCannotReachEachOtherAJobGoesOnWithoutTheMembersOfOne) {
+  Begin();
   network_.CutPair(1, 2);
   cluster_->AwaitEvent(
       "a verdict", [](const auto& event) { return event.value("event", "") == "verdict"; },
       kSummed);
+  cluster_->AwaitWorkers(kWithoutOneHost, kSummed);
   cluster_->AwaitSteps(10);
   for (const int host : {1, 2}) network_.LiftRules(host);
   EndWithWhoIsThere();
+  ExpectThatNobodyWasLostOf(kServed);
 }
 
 // Signs of life are short and get through, chunks are not and do not: the job stands still.
@@ -416,16 +392,18 @@ class VerdictTest : public NetworkFaults {
   // is left out, and there is no other host for it; those of the other one need only the server.
   double SecondsToTheVerdict() {
     constexpr double kNever = std::numeric_limits<double>::infinity();
-    Begin();
-    const std::string one = cluster_->MemberOn(1, kSummed), other = cluster_->MemberOn(2, kSummed);
+    Begin(kThreeHosts, 3);
+    const std::vector<std::string> one = cluster_->WorkersOn(1, kSummed);
+    const std::vector<std::string> other = cluster_->WorkersOn(2, kSummed);
+    EXPECT_EQ(one.size() + other.size(), 2u);
     const absl::Time cut = absl::Now();
     network_.CutPair(1, 2);
     const nlohmann::json verdict = cluster_->AwaitEvent(
         "a verdict", [](const auto& event) { return event.value("event", "") == "verdict"; },
         kSummed);
-    if (!verdict.is_object()) return kNever;
-    EXPECT_THAT(verdict.value("text", ""),
-                ::testing::AllOf(::testing::HasSubstr(one), ::testing::HasSubstr(other)));
+    if (!verdict.is_object() || HasFailure()) return kNever;
+    EXPECT_THAT(verdict.value("text", ""), ::testing::AllOf(::testing::HasSubstr(one.front()),
+                                                            ::testing::HasSubstr(other.front())));
     cluster_->AwaitSteps(20);
     for (const int host : {1, 2}) network_.LiftRules(host);
     cluster_->AwaitWorkers(2, kSummed);
@@ -439,18 +417,17 @@ class VerdictTest : public NetworkFaults {
   }
 };
 
-// The one test that looks at a clock, because five seconds are what is promised to people. Where
-// others have the processors for a while, it is given two more tries.
+// The one test that looks at a clock, because five seconds are what is promised to people. In one
+// of three rounds others may have the processors for a while.
 TEST_F(VerdictTest, NamesAPairThatIsCutWithinFiveSeconds) {
   constexpr double kMost = 5;
-  double best = std::numeric_limits<double>::infinity();
-  for (int round = 0; round < 3 && best > kMost && !HasFailure(); ++round) {
+  std::vector<double> rounds;
+  for (int round = 0; round < 3 && !HasFailure(); ++round) {
     cluster_.reset();  // before the next one has its addresses
-    const double seconds = SecondsToTheVerdict();
-    std::cout << "the verdict came " << seconds << " s after the cut\n";
-    best = std::min(best, seconds);
+    rounds.push_back(SecondsToTheVerdict());
+    std::cout << "the verdict came " << rounds.back() << " s after the cut\n";
   }
-  EXPECT_LE(best, kMost);
+  EXPECT_GE(std::count_if(rounds.begin(), rounds.end(), [&](double s) { return s <= kMost; }), 2);
 }
 
 using std::chrono::milliseconds;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,34 @@ TEST(RunHostsTest, PalsStartsThem) {
 }
 
 TEST(RunHostsTest, HydraStartsThemAndTheFolderNamesTheRun) { ExpectRun(Hydra, {}, "run", ""); }
+
+TEST(RunHostsTest, HydraStartsThemInAnAllocationOfPbs) { ExpectRun(HydraInPbs, {}, "run", ""); }
+
+TEST(RunHostsTest, MembersAreBoundToCoresOfTheirOwn) {
+  cpu_set_t ours;
+  ASSERT_EQ(sched_getaffinity(0, sizeof ours, &ours), 0);
+  if (CPU_COUNT(&ours) < 2) GTEST_SKIP() << "there is one core";
+  const Folder folder;
+  WriteFile(folder / "job.yaml", CountingSpec(kSamples, /*lanes=*/7, /*epochs=*/100'000));
+  Program run(MusterCommand({"run", folder / "job.yaml", "--json", "--dir", folder / "run",
+                             "--workers", "2", "--bind-cores"}));
+  ASSERT_TRUE(run.WaitFor("\"event\":\"step\"")) << run.output();
+  std::vector<cpu_set_t> bound;
+  for (const pid_t child : run.Children()) {
+    std::ifstream comm(absl::StrCat("/proc/", child, "/comm"));
+    std::string called;
+    if (!std::getline(comm, called) || called != "muster-worker") continue;
+    ASSERT_EQ(sched_getaffinity(child, sizeof(cpu_set_t), &bound.emplace_back()), 0);
+  }
+  ASSERT_EQ(bound.size(), 2u);
+  cpu_set_t both;
+  CPU_AND(&both, &bound[0], &bound[1]);
+  EXPECT_EQ(CPU_COUNT(&both), 0);
+  CPU_OR(&both, &bound[0], &bound[1]);
+  EXPECT_TRUE(CPU_EQUAL(&both, &ours));
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.End(), 75) << run.output();
+}
 
 // As a rule the members of the journal are back before both hosts are there and the command says
 // other numbers.

@@ -73,14 +73,18 @@ std::vector<Start> StartsIn(const std::vector<AgentSaid>& agents) {
 
 std::vector<std::string> StartedTwice(const std::vector<AgentSaid>& agents) {
   std::vector<std::string> twice;
-  std::map<std::pair<std::string, int64_t>, std::string> hosts;  // by job and placement
+  std::map<std::pair<std::string, int64_t>, const AgentSaid*> by;  // job and placement
   std::set<std::string> incarnations;
   for (const AgentSaid& agent : agents) {
     std::set<Member> running;
     const auto on_start = [&](const Start& start) {
-      const auto [host, is_new] = hosts.try_emplace({start.job, start.placement}, start.host);
-      if (host->second != start.host)
-        twice.push_back(absl::StrCat(Text(start), " was started on host ", host->second, ", too"));
+      const AgentSaid* const first =
+          by.try_emplace({start.job, start.placement}, &agent).first->second;
+      if (first->host != agent.host)
+        twice.push_back(absl::StrCat(Text(start), " was started on host ", first->host, ", too"));
+      else if (first != &agent)
+        twice.push_back(
+            absl::StrCat(Text(start), " was started by another agent of that host, too"));
       if (!running.insert({start.job, start.member}).second)
         twice.push_back(absl::StrCat(Text(start), " starts while one of that name runs there"));
       if (!start.incarnation.empty() && !incarnations.insert(start.incarnation).second)

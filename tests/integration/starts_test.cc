@@ -31,8 +31,9 @@ TEST(Starts, AreReadFromWhatAgentsSay) {
 
 TEST(Starts, APlacementMayStartAgainWhereItsProcessHasEnded) {
   EXPECT_THAT(StartedTwice({{"a", std::string(kFirst) + kEnd + kAgain}}), IsEmpty());
-  // The first agent has ended, and its members with it.
-  EXPECT_THAT(StartedTwice({{"a", kFirst}, {"a", kAgain}}), IsEmpty());
+  // The first agent has ended, and its members with it: another one is told other numbers.
+  EXPECT_THAT(StartedTwice({{"a", kFirst}, {"a", "job one: worker-0 starts as placement 9\n"}}),
+              IsEmpty());
   EXPECT_THAT(StartedTwice({{"a", kFirst}, {"a", "job two: worker-0 starts as placement 8\n"}}),
               IsEmpty());
   // Another place for its name, as that host was lost.
@@ -52,6 +53,13 @@ TEST(Starts, NoPlacementStartsOnTwoHosts) {
   EXPECT_THAT(
       StartedTwice({{"a", std::string(kFirst) + kEnd}, {"b", kAgain}}),
       ElementsAre("worker-0 of job one, placement 7, on host b was started on host a, too"));
+}
+
+TEST(Starts, NoPlacementStartsUnderTwoAgentsOfAHost) {
+  EXPECT_THAT(
+      StartedTwice({{"a", kFirst}, {"a", kAgain}}),
+      ElementsAre("worker-0 of job one, placement 7, on host a was started by another agent "
+                  "of that host, too"));
 }
 
 TEST(Starts, NoIncarnationComesTwice) {

@@ -130,15 +130,30 @@ TEST(LaunchPlan, SaysWhenTheAllocationEnds) {
 TEST(LaunchPlan, HostsOfAMachineShareTheDevicesThatAllOfThemSee) {
   const auto devices = [](const Environment& environment, const char* visible) {
     const Environment all = With(environment, {{"CUDA_VISIBLE_DEVICES", visible}});
-    return DevicesOf(*PlanLaunch(all, {}), all);
+    return DevicesOf(*PlanLaunch(all, {}), all, {"0", "1", "2", "3"});
   };
   EXPECT_EQ(devices(OpenMpi(), "0,1,2,3"), "2,3") << "local rank 1 of 2";
   EXPECT_EQ(devices(OpenMpi(), "GPU-a,GPU-b,GPU-c"), "GPU-b,GPU-c");
-  EXPECT_EQ(devices(OpenMpi(), "0"), "") << "too few: the launcher has shared them out";
-  EXPECT_EQ(devices(OpenMpi(), ""), "");
+  EXPECT_EQ(devices(OpenMpi(), "0"), std::nullopt) << "too few: the launcher has shared them out";
+  EXPECT_EQ(devices(OpenMpi(), ""), std::nullopt);
   EXPECT_EQ(devices(Torchrun(), "4,5,6,7"), "6") << "local rank 2 of 4";
-  EXPECT_EQ(devices(SlurmStep(), "0,1"), "") << "Slurm shows a task its own";
-  EXPECT_EQ(DevicesOf(*PlanLaunch(OpenMpi(), {}), OpenMpi()), "") << "nobody has named any";
+  EXPECT_EQ(devices(HydraInPbs(), "0,1,2,3"), "2,3") << "local rank 1 of 2";
+  EXPECT_EQ(devices(SlurmStep(), "0,1"), std::nullopt) << "Slurm shows a task its own";
+}
+
+TEST(LaunchPlan, HostsOfAMachineShareAllDevicesWhereNobodyHasNamedAny) {
+  const auto devices = [](const Environment& environment, const std::vector<std::string>& all) {
+    return DevicesOf(*PlanLaunch(environment, {}), environment, all);
+  };
+  const std::vector<std::string> eight = {"0", "1", "2", "3", "4", "5", "6", "7"};
+  EXPECT_EQ(devices(Torchrun({5, 8, 1, 4}), eight), "2,3");
+  EXPECT_EQ(devices(Torchrun({7, 8, 3, 4}), eight), "6,7");
+  EXPECT_EQ(devices(Pals(), eight), "4,5,6,7");
+  EXPECT_EQ(devices(Torchrun({4, 8, 0, 4}), {"0", "1"}), "") << "there are not enough for all";
+  EXPECT_EQ(devices(Torchrun({5, 8, 1, 4}), {"0", "1"}), "0");
+  EXPECT_EQ(devices(Torchrun(), {}), std::nullopt);
+  EXPECT_EQ(devices(Torchrun({1, 2, 0, 1}), eight), std::nullopt) << "one host has them all";
+  EXPECT_EQ(devices(SlurmStep(), eight), std::nullopt);
 }
 
 TEST(NamedEnvironment, IsWhatAPersonNames) {
@@ -173,14 +188,53 @@ TEST(LaunchPlan, TorchrunsPortIsLeftAloneAndItsRanksNameNoHost) {
 }
 
 TEST(LaunchPlan, PalsHasTheNodeFile) {
-  const auto plan = PlanLaunch(Pals(), {.node_file = "x1.cluster\nx1.cluster\nx2.cluster\n"});
+  const char* const file = "x1.cluster\nx1.cluster\nx2.cluster\n";
+  const auto other = PlanLaunch(Pals(), {});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->launcher, Launcher::kPals);
+  EXPECT_EQ(other->number, 1);
+  EXPECT_EQ(other->hosts_min, 4);
+  EXPECT_FALSE(ReadsNodeFile(*other)) << "PBS has it at the first host only";
+  auto plan = PlanLaunch(Pals({0, 4, 0, 2}), {});
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->launcher, Launcher::kPals);
-  EXPECT_EQ(plan->number, 1);
-  EXPECT_EQ(plan->hosts_min, 4);
+  ASSERT_TRUE(ReadsNodeFile(*plan));
+  ASSERT_TRUE(TakeNodeFile(file, *plan).ok());
   EXPECT_EQ(plan->first, "x1.cluster");
+  EXPECT_FALSE(plan->one_machine);
   EXPECT_THAT(plan->machines, ElementsAre("x1.cluster", "x2.cluster"));
   EXPECT_THAT(plan->run_id, AllOf(HasSubstr("pals-123-head-f00-1")));
+}
+
+TEST(LaunchPlan, APersonsWordOnTheCoordinatorCountsMoreThanTheNodeFile) {
+  auto plan = PlanLaunch(Pals({0, 4, 0, 2}), {.coordinator = "n9:7070"});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_TRUE(TakeNodeFile("x1\n", *plan).ok());
+  EXPECT_EQ(plan->first, "n9");
+  EXPECT_TRUE(plan->one_machine);
+}
+
+TEST(LaunchPlan, MpiexecOfHydraInPbsHasItsLocalRanksAndTheNodeFile) {
+  const auto other = PlanLaunch(HydraInPbs(), {});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->launcher, Launcher::kHydra);
+  EXPECT_EQ(other->local_rank, 1);
+  EXPECT_EQ(other->local_size, 2);
+  EXPECT_THAT(other->run_id, IsEmpty()) << "a second mpiexec of the allocation is another run";
+  auto first = PlanLaunch(HydraInPbs({0, 4, 0, 2}), {});
+  ASSERT_TRUE(first.ok() && ReadsNodeFile(*first));
+  ASSERT_TRUE(TakeNodeFile("x1\nx2\n", *first).ok());
+  EXPECT_EQ(first->first, "x1");
+}
+
+TEST(LaunchPlan, AnAllocationOfPbsWithoutMpiexecIsOneHostAndSaysSo) {
+  const auto plan =
+      PlanLaunch({{"PBS_JOBID", "123.head"}, {"PBS_NODEFILE", "/var/spool/pbs/aux/123.head"}}, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->launcher, Launcher::kPbs);
+  EXPECT_EQ(plan->hosts_max, 1);
+  EXPECT_THAT(plan->run_id, HasSubstr("pbs-123-head"));
+  EXPECT_FALSE(ReadsNodeFile(*plan));
+  EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("mpiexec muster run")));
 }
 
 TEST(LaunchPlan, HydraGivesNoId) {

@@ -45,4 +45,12 @@ inline Environment Hydra(RankOfLauncher at = {2, 3, 0, 1}) {
           {"MPI_LOCALNRANKS", std::to_string(at.local_size)}};
 }
 
+// mpiexec of MPICH or of Intel MPI in an allocation of PBS.
+inline Environment HydraInPbs(RankOfLauncher at = {1, 4, 1, 2}) {
+  Environment environment = Hydra(at);
+  environment["PBS_JOBID"] = "123.head";
+  environment["PBS_NODEFILE"] = "/var/spool/pbs/aux/123.head";
+  return environment;
+}
+
 }  // namespace muster
