@@ -422,8 +422,10 @@ TEST_F(RunTest, TheNodeFileIsReadAtTheFirstHostOnly) {
   Environment other = HydraInPbs();
   first["PBS_NODEFILE"] = other["PBS_NODEFILE"] = folder_ + "/nodes";
   on_wait_ = [] { return true; };
+  std::ofstream(folder_ + "/nodes") << "no name\n";
   Start(other);
-  EXPECT_THAT(out_.str(), Not(HasSubstr("PBS_NODEFILE"))) << "it is not there";
+  EXPECT_THAT(out_.str(), Not(HasSubstr("PBS_NODEFILE"))) << "it is of no use there";
+  std::filesystem::remove(folder_ + "/nodes");
   Start(first);
   EXPECT_THAT(out_.str(), HasSubstr("note: PBS_NODEFILE: "));
   EXPECT_EQ(options_->coordinator, "<>:0");
