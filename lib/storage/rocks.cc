@@ -2,6 +2,7 @@
 #include <rocksdb/listener.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdarg>
@@ -140,18 +141,17 @@ class RocksKv final : public Kv {
                                                   : changes.Delete(handle, change.key)));
     }
     MUSTER_RETURN_IF_ERROR(ResumeIfStopped());
-    if (!batch.changes().empty())
-      MUSTER_RETURN_IF_ERROR(HoldSomething(batch.changes().front().family));
+    if (!batch.changes().empty()) {
+      const rocksdb::Status held =
+          HoldSomething(families_.find(batch.changes().front().family)->second);
+      if (!held.ok()) return Stop(Stopped::kBeforeItsLog, held);
+    }
     rocksdb::WriteOptions options;
     options.sync = true;
     const rocksdb::Status written = db_->Write(options, &changes);
-    if (!written.ok()) {
-      MutexLock lock(mutex_);
-      stopped_ = true;
-    } else {
-      mark_->Reach(db_->GetLatestSequenceNumber());
-    }
-    return Translate(path_, written);
+    if (!written.ok()) return Stop(Stopped::kInItsLog, written);
+    mark_->Reach(db_->GetLatestSequenceNumber());
+    return absl::OkStatus();
   }
 
   absl::Status Scan(absl::string_view family, absl::string_view first, absl::string_view last,
@@ -168,6 +168,12 @@ class RocksKv final : public Kv {
   }
 
  private:
+  enum class Stopped {
+    kNo,
+    kBeforeItsLog,
+    kInItsLog
+  };  // by a write that failed; the last weighs most
+
   absl::StatusOr<rocksdb::ColumnFamilyHandle*> Find(absl::string_view family) const {
     const auto it = families_.find(family);
     if (it == families_.end())
@@ -188,24 +194,29 @@ class RocksKv final : public Kv {
   }
 
   // In memory alone, and in the family that is written to next: another one would keep old logs.
-  absl::Status HoldSomething(absl::string_view family) {
-    if (HoldsSomething()) return absl::OkStatus();
+  rocksdb::Status HoldSomething(rocksdb::ColumnFamilyHandle* family) {
+    if (HoldsSomething()) return rocksdb::Status::OK();
     constexpr absl::string_view kNobodysKey("\0nobody's key", 13);
-    MUSTER_ASSIGN_OR_RETURN(rocksdb::ColumnFamilyHandle* const handle, Find(family));
     rocksdb::WriteOptions options;
     options.disableWAL = true;
-    return Translate(path_, db_->Delete(options, handle, ToSlice(kNobodysKey)));
+    return db_->Delete(options, family, ToSlice(kNobodysKey));
+  }
+
+  absl::Status Stop(Stopped where, const rocksdb::Status& why) {
+    MutexLock lock(mutex_);
+    stopped_ = std::max(stopped_, where);
+    return Translate(path_, why);
   }
 
   absl::Status ResumeIfStopped() {
     MutexLock lock(mutex_);
-    if (!stopped_) return absl::OkStatus();
-    // The write that failed was the first one after all was written to tables.
-    if (!HoldsSomething())
+    if (stopped_ == Stopped::kNo) return absl::OkStatus();
+    // All was written to tables while that write was under way.
+    if (stopped_ == Stopped::kInItsLog && !HoldsSomething())
       return absl::UnavailableError(absl::StrCat(
           "store '", path_, "': its log could not be written; it is to be opened anew"));
     MUSTER_RETURN_IF_ERROR(Translate(path_, db_->Resume()));
-    stopped_ = false;
+    stopped_ = Stopped::kNo;
     return absl::OkStatus();
   }
 
@@ -216,7 +227,7 @@ class RocksKv final : public Kv {
   std::map<std::string, rocksdb::ColumnFamilyHandle*, std::less<>>
       families_;  // fixed after construction
   Mutex mutex_;
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // a write failed since the last Resume
+  Stopped stopped_ ABSL_GUARDED_BY(mutex_) = Stopped::kNo;  // since the last Resume
 };
 
 absl::Status MakeStoreDirectory(const std::string& path) {
