@@ -54,6 +54,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/identity/identity_source.h"
 #include "lib/identity/key_folder.h"
+#include "lib/identity/openssl_at_exit.h"
 #include "lib/launch/host_limits.h"
 #include "lib/launch/own_address.h"
 #include "lib/launch/own_disk.h"
@@ -510,6 +511,7 @@ int Run(const cli::RunArguments& arguments, const cli::ClusterMaker& make_cluste
 }
 
 int Main(int argc, char** argv) {
+  KeepOpenSslAtExit();
   EndInWordsAtLimits("muster", kExitLater);
   StandardOutput output;
   const cli::Parsed parsed = cli::ParseArguments(argc, argv);

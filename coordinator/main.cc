@@ -60,6 +60,7 @@
 #include "lib/identity/certificates.h"
 #include "lib/identity/identity_folder.h"
 #include "lib/identity/identity_source.h"
+#include "lib/identity/openssl_at_exit.h"
 #include "lib/identity/tls_greeting.h"
 #include "lib/join/join_listener.h"
 #include "lib/join/join_token.h"
@@ -601,6 +602,7 @@ class Program {
 };
 
 int Main(int argc, char** argv) {
+  KeepOpenSslAtExit();
   EndInWordsAtLimits("muster-coordinator", kExitLater);
   StandardOutput output;
   CLI::App app("The coordinator of a Muster cluster", "muster-coordinator");

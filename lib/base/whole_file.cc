@@ -127,7 +127,7 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
   const std::string temporary = path + kTemporarySuffix;
   absl::Status status = WriteAndSync(temporary, content);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0)
-    status = FileError(errno, "rename", temporary);
+    status = errno == EISDIR ? NotRegular(path, S_IFDIR) : FileError(errno, "rename", temporary);
   if (!status.ok()) {
     unlink(temporary.c_str());
     return status;

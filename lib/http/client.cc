@@ -225,7 +225,9 @@ class RoundTrip {
           absl::StrCat(Place(url_), ": TLS failed (", ec.message(),
                        "); is it the address of a coordinator with --identity?"));
     }
-    return absl::UnavailableError(absl::StrCat(Place(url_), ": ", ec.message()));
+    const bool is_cut = ec == net::ssl::error::stream_truncated;  // without a goodbye of TLS
+    return absl::UnavailableError(
+        absl::StrCat(Place(url_), ": ", is_cut ? "the connection was cut" : ec.message()));
   }
 
   const Url url_;

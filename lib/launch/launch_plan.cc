@@ -378,8 +378,14 @@ absl::StatusOr<LaunchPlan> PlanLaunch(const Environment& environment,
     return Wrong("--nproc-per-node", absl::StrCat(*options.slots),
                  absl::StrCat("is not from 1 to ", kMostSlotsOfHost));
   plan.slots = options.slots;
-  if (int64_t ends = 0; ParseDigits(Value(environment, "SLURM_JOB_END_TIME"), &ends) && ends > 0)
+  const std::string end = Value(environment, "SLURM_JOB_END_TIME");
+  int64_t ends = 0;
+  if (ParseDigits(end, &ends) && ends > 0)
     plan.ends_at = ends;
+  else if (!end.empty() && end != "0" && end != "Unlimited")
+    plan.notes.push_back(absl::StrCat("SLURM_JOB_END_TIME: '", Cut(Printable(end)),
+                                      "' is no time in seconds since 1970: the run is not stopped "
+                                      "before the allocation ends"));
   plan.one_machine =
       plan.one_machine || plan.hosts_max == 1 || (plan.machines.size() == 1 && !plan.first.empty());
   if (!options.run_id.empty()) plan.run_id = RunIdFrom("run", options.run_id);

@@ -10,6 +10,7 @@
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/identity/identity_source.h"
+#include "lib/identity/openssl_at_exit.h"
 #include "lib/launch/command_line.h"
 #include "lib/launch/host_limits.h"
 #include "lib/launch/log_flags.h"
@@ -86,6 +87,7 @@ absl::StatusOr<int> RunProcess(const MemberProgram& program, ProcessOptions opti
 }  // namespace
 
 int RunMember(int argc, char** argv, const MemberProgram& program) {
+  KeepOpenSslAtExit();
   EndInWordsAtLimits(program.name.c_str(), kExitFailed);
   StandardOutput output;
   ProcessOptions options;

@@ -150,6 +150,9 @@ TEST_F(WholeFile, WhatIsNoFileIsNamedAndLeftAlone) {
     EXPECT_EQ(ReadWholeFile(path).status().code(), absl::StatusCode::kDataLoss);
     EXPECT_EQ(CheckRegularFile(path).code(), absl::StatusCode::kDataLoss);
   }
+  const absl::Status replaced = ReplaceFile(dir_ + "/folder", "ours");
+  EXPECT_EQ(replaced.code(), absl::StatusCode::kDataLoss) << replaced;
+  EXPECT_THAT(std::string(replaced.message()), HasSubstr("/folder' is a directory"));
   EXPECT_EQ(OpenRegularFile("/dev/null", O_RDONLY).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(ReadWholeFile(dir_ + "/elsewhere").value(), "theirs");
   EXPECT_TRUE(CheckRegularFile(dir_ + "/elsewhere").ok());

@@ -125,6 +125,12 @@ TEST(LaunchPlan, SaysWhenTheAllocationEnds) {
   EXPECT_EQ(ends("1790000000"), 1790000000);
   EXPECT_EQ(ends("Unlimited"), std::nullopt);
   EXPECT_EQ(ends("0"), std::nullopt);
+  for (const char* odd : {"-5", "99999999999999999999", "soon"}) {
+    const auto plan = PlanLaunch(With(SlurmStep(), {{"SLURM_JOB_END_TIME", odd}}), {});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->ends_at, std::nullopt);
+    EXPECT_THAT(plan->notes, ElementsAre(HasSubstr("SLURM_JOB_END_TIME: '")));
+  }
 }
 
 TEST(LaunchPlan, HostsOfAMachineShareTheDevicesThatAllOfThemSee) {
