@@ -100,11 +100,10 @@ absl::StatusOr<std::string> CoordinatorOf(const RunArguments& arguments, const L
       !plan.one_machine || !arguments.interface.empty() || !arguments.launch.coordinator.empty();
   if (!asks) return "127.0.0.1:0";
   const absl::StatusOr<std::string> address = surroundings.address(arguments.interface, name);
+  if (address.ok()) return absl::StrCat(*address, ":", plan.port);
+  if (!arguments.interface.empty()) return address.status();  // which names the option
   const bool is_named = !arguments.launch.coordinator.empty();
-  if (!address.ok() && arguments.interface.empty())
-    return Prefix(is_named ? "--coordinator" : NameOf(plan.launcher), address.status());
-  MUSTER_RETURN_IF_ERROR(address.status());
-  return absl::StrCat(*address, ":", plan.port);
+  return Prefix(is_named ? "--coordinator" : NameOf(plan.launcher), address.status());
 }
 
 absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPlan& plan,

@@ -114,6 +114,18 @@ class HostsTest : public ::testing::Test {
     EXPECT_TRUE(audit.value("ok", false)) << job << ": " << audit;
   }
 
+  // "job", of which the third host has no member, but room for those of another.
+  std::unique_ptr<Program> WatchAJobOnTwoOfThreeHosts() {
+    AdoptOrphans();
+    Submit("job", 4, 100 * kEpochs);
+    AwaitSteps("job", 50);
+    auto watch = std::make_unique<Program>(
+        MusterCommand({"watch", "job", "--dir", folder_ / "cluster"}), network_.On(0));
+    EXPECT_TRUE(watch->WaitFor("step")) << watch->output();
+    return watch;
+  }
+  int OtherHostWithMembers() { return Agent(1).Children().empty() ? 2 : 1; }
+
   static std::string NameOf(int host) { return std::string(1, static_cast<char>('a' + host)); }
   // The exit code of what ends, or was killed.
   int NoteEnd(int host) {
@@ -228,34 +240,26 @@ TEST_F(HostsTest, LinesOfAllHostsAreFollowedUntilTheJobIsOver) {
 // Members of a host that stays away are started on others, and it finds nothing to do when it comes
 // back.
 TEST_F(HostsTest, MembersOfALostHostAreStartedOnAnother) {
-  AdoptOrphans();
-  Submit("job", 4, 100 * kEpochs);  // on two of three hosts
-  AwaitSteps("job", 50);
-  Program watch(MusterCommand({"watch", "job", "--dir", folder_ / "cluster"}), network_.On(0));
-  ASSERT_TRUE(watch.WaitFor("step")) << watch.output();
-  const int lost = Agent(1).Children().empty() ? 2 : 1;
+  const std::unique_ptr<Program> watch = WatchAJobOnTwoOfThreeHosts();
+  const int lost = OtherHostWithMembers();
   Agent(lost).Signal(SIGKILL);
   const std::string name = lost == 1 ? "b" : "c";
-  EXPECT_TRUE(watch.WaitFor("host " + name + " is lost; its members are placed anew"))
-      << watch.output();
+  EXPECT_TRUE(watch->WaitFor("host " + name + " is lost; its members are placed anew"))
+      << watch->output();
   AwaitSteps("job", 50);
   for (int64_t workers = 0; workers < 4;) workers = StatusOf("job").value("workers", 4);
   Join(lost);
   AwaitSteps("job", 50);
   EXPECT_EQ(StatusOf("job").value("rewinds", -1), 0);
   EXPECT_EQ(Say({"cancel", "job"}).exit_code, 0);
-  EXPECT_EQ(watch.End(), 67) << watch.output();
+  EXPECT_EQ(watch->End(), 67) << watch->output();
   ExpectThatAllEnd();
 }
 
 // Its members live and are well.
 TEST_F(HostsTest, AHostThatIsRevokedIsOutWithItsMembersAndTheJobGoesOn) {
-  AdoptOrphans();
-  Submit("job", 4, 100 * kEpochs);  // on two of three hosts
-  AwaitSteps("job", 50);
-  Program watch(MusterCommand({"watch", "job", "--dir", folder_ / "cluster"}), network_.On(0));
-  ASSERT_TRUE(watch.WaitFor("step")) << watch.output();
-  const int gone = Agent(1).Children().empty() ? 2 : 1;
+  const std::unique_ptr<Program> watch = WatchAJobOnTwoOfThreeHosts();
+  const int gone = OtherHostWithMembers();
   const UpCluster::Said revoked = Say({"token", "revoke", NameOf(gone)});
   EXPECT_EQ(revoked.exit_code, 0) << revoked.text;
   EXPECT_TRUE(Agent(gone).WaitFor("was revoked")) << Agent(gone).output();
@@ -267,7 +271,7 @@ TEST_F(HostsTest, AHostThatIsRevokedIsOutWithItsMembersAndTheJobGoesOn) {
   EXPECT_EQ(job.value("rewinds", -1), 0);
   EXPECT_TRUE(Agent(gone).Children().empty());
   EXPECT_EQ(Say({"cancel", "job"}).exit_code, 0);
-  EXPECT_EQ(watch.End(), 67) << watch.output();
+  EXPECT_EQ(watch->End(), 67) << watch->output();
   ExpectThatAllEnd();
 }
 

@@ -1,6 +1,6 @@
-// Cuts that not everybody sees, with two jobs: a host that hears everybody and that nobody hears,
-// and two hosts that cannot reach each other though the coordinator hears both. The other faults of
-// a network are in network_faults_test.
+// Cuts that not everybody sees: a host that hears everybody and that nobody hears, and two hosts
+// that cannot reach each other though the coordinator hears both. The other faults of a network are
+// in network_faults_test.
 #include "gtest/gtest.h"
 #include "tests/integration/host_cluster.h"
 #include "tests/integration/host_network.h"

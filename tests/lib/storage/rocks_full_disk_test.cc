@@ -26,21 +26,21 @@ bool IsLog(int fd) {
          std::string(path.data()).ends_with(".log");
 }
 
+bool HasNoSpace(int fd) {
+  if (!log_has_space || !IsLog(fd) || log_has_space()) return false;
+  errno = ENOSPC;
+  return true;
+}
+
 }  // namespace
 
 extern "C" ssize_t write(int fd, const void* bytes, size_t size) {
-  if (log_has_space && IsLog(fd) && !log_has_space()) {
-    errno = ENOSPC;
-    return -1;
-  }
+  if (HasNoSpace(fd)) return -1;
   return syscall(SYS_write, fd, bytes, size);
 }
 
 extern "C" int fdatasync(int fd) {
-  if (log_has_space && IsLog(fd) && !log_has_space()) {
-    errno = ENOSPC;
-    return -1;
-  }
+  if (HasNoSpace(fd)) return -1;
   return static_cast<int>(syscall(SYS_fdatasync, fd));
 }
 
