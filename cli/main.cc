@@ -464,6 +464,7 @@ cli::RunSurroundings SurroundingsOfOurs() {
     MUSTER_RETURN_IF_ERROR(NamedAddress(own, "the first host", ip).status());
     return BeforePort(ip);
   };
+  surroundings.full_name = FullNameOf;
   surroundings.set_environment = [](const std::string& name, const std::string& value) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   };

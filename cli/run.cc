@@ -29,6 +29,9 @@ namespace {
 // "10.0.0.1:7070" → "10.0.0.1"
 std::string BeforePort(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+// Where the first host is known by a name, which may lead to another address each time.
+constexpr int kNamedPort = 7070;  // and the next one for those who join
+
 constexpr int kFolderPatience = 30;  // seconds until whoever has the folder of a host has let it go
 
 // What all hosts of a run work out alike, each for itself.
@@ -78,7 +81,10 @@ absl::Status ReadNodeFile(const Environment& environment, LaunchPlan& plan) {
 absl::StatusOr<RunPlan> PlanRun(const RunArguments& arguments,
                                 const RunSurroundings& surroundings) {
   RunPlan plan;
-  MUSTER_ASSIGN_OR_RETURN(plan.launch, PlanLaunch(surroundings.environment, arguments.launch));
+  // Not every runtime of containers sets it.
+  Environment environment = surroundings.environment;
+  environment.try_emplace("HOSTNAME", surroundings.machine);
+  MUSTER_ASSIGN_OR_RETURN(plan.launch, PlanLaunch(environment, arguments.launch));
   MUSTER_RETURN_IF_ERROR(ReadNodeFile(surroundings.environment, plan.launch));
   MUSTER_ASSIGN_OR_RETURN(plan.spec, ReadSpec(arguments.spec, arguments.settings, arguments.workers,
                                               arguments.servers));
@@ -100,10 +106,25 @@ absl::StatusOr<std::string> CoordinatorOf(const RunArguments& arguments, const L
       !plan.one_machine || !arguments.interface.empty() || !arguments.launch.coordinator.empty();
   if (!asks) return "127.0.0.1:0";
   const absl::StatusOr<std::string> address = surroundings.address(arguments.interface, name);
-  if (address.ok()) return absl::StrCat(*address, ":", plan.port);
+  const int port = plan.comes_again && plan.port == 0 ? kNamedPort : plan.port;
+  if (address.ok()) return absl::StrCat(*address, ":", port);
   if (!arguments.interface.empty()) return address.status();  // which names the option
   const bool is_named = !arguments.launch.coordinator.empty();
   return Prefix(is_named ? "--coordinator" : NameOf(plan.launcher), address.status());
+}
+
+// By what the others find the first host, which this is; empty: by its address.
+std::string KnownAs(const RunArguments& arguments, const LaunchPlan& plan,
+                    const RunSurroundings& surroundings) {
+  if (!plan.comes_again) return "";
+  const bool is_named = !arguments.launch.coordinator.empty() || !arguments.host_suffix.empty();
+  return is_named ? plan.first + arguments.host_suffix : surroundings.full_name(plan.first);
+}
+
+// Where they join.
+std::string JoinOf(const LaunchPlan& plan, const std::string& coordinator) {
+  const int port = plan.comes_again ? (plan.port == 0 ? kNamedPort : plan.port) + 1 : 0;
+  return absl::StrCat(BeforePort(coordinator), ":", port);
 }
 
 absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPlan& plan,
@@ -130,13 +151,48 @@ absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPla
                           CoordinatorOf(arguments, plan.launch, surroundings));
   request.hosts = HostsOfRun{.plan = plan.launch,
                              .coordinator = coordinator,
-                             .join = BeforePort(coordinator) + ":0",
+                             .join = JoinOf(plan.launch, coordinator),
+                             .known_as = KnownAs(arguments, plan.launch, surroundings),
                              .host = plan.host,
                              .node = arguments.node,
                              .slots = plan.slots,
                              .patience = std::chrono::seconds(arguments.join_timeout)};
   return request;
 }
+
+// `why` names the folder and the process.
+std::string StartedTwice(const RunPlan& plan, const absl::Status& why) {
+  return absl::StrCat("host ", plan.host,
+                      " of this run is started already and has not ended: ", why.message());
+}
+
+// Of a host that is started again elsewhere: what it was before may still be ending, and one too
+// many ends with a code after which it is looked at again whether it is wanted.
+ClusterMaker PatientWithFolder(const RunPlan& plan, const RunSurroundings& surroundings,
+                               const ClusterMaker& make_cluster, const Terminal& terminal) {
+  return [&](const ClusterOptions& options,
+             const ClusterEvents& events) -> absl::StatusOr<std::unique_ptr<Cluster>> {
+    absl::StatusOr<std::unique_ptr<Cluster>> made = make_cluster(options, events);
+    for (int waited = 0; waited < kFolderPatience && absl::IsAlreadyExists(made.status());
+         ++waited) {
+      if (waited == 0)
+        terminal.err << "muster: " << PrintableLines(StartedTwice(plan, made.status()))
+                     << "; waiting for " << HowLong(kFolderPatience) << " for it to end"
+                     << std::endl;
+      if (surroundings.wait(std::chrono::seconds(1)))
+        return absl::CancelledError("told to end before it had begun");
+      made = make_cluster(options, events);
+    }
+    if (absl::IsAlreadyExists(made.status()))
+      return absl::CancelledError(StartedTwice(plan, made.status()));
+    return made;
+  };
+}
+
+constexpr char kHasNoName[] =
+    "this pod has no name that leads others to it: when it is replaced they do not find the one "
+    "that comes. Give the pods `subdomain`, the name of a headless service with "
+    "`publishNotReadyAddresses: true`; a JobSet does both";
 
 // The first host.
 int RunFirst(const RunArguments& arguments, const RunPlan& plan,
@@ -151,6 +207,9 @@ int RunFirst(const RunArguments& arguments, const RunPlan& plan,
     for (const std::string& note : plan.launch.notes)
       terminal.out << "note: " << PrintableLines(note) << std::endl;
   absl::StatusOr<JobRequest> request = RequestOf(arguments, plan, surroundings);
+  const bool comes_again = plan.launch.comes_again && request.ok() && request->hosts;
+  if (comes_again && request->hosts->known_as.empty() && plan.launch.hosts_max > 1)
+    terminal.err << "muster: note: " << kHasNoName << std::endl;
   if (arguments.over_ssh && request.ok() && request->hosts)
     request->hosts->on_enough = [&terminal] { terminal.out << kSshJoined << std::endl; };
   return ShowRun(
@@ -159,7 +218,9 @@ int RunFirst(const RunArguments& arguments, const RunPlan& plan,
         return absl::StrCat("the same command", arguments.over_ssh ? "" : ", on all hosts,",
                             " with --dir ", ShellWord(folder));
       },
-      arguments.json, make_cluster, plain);
+      arguments.json,
+      comes_again ? PatientWithFolder(plan, surroundings, make_cluster, terminal) : make_cluster,
+      plain);
 }
 
 // What a host says that is not the first one.
@@ -260,12 +321,6 @@ std::string InUseText(const std::string& folder) {
                       "): stop it or give another --dir");
 }
 
-// `why` names the folder and the process.
-std::string StartedTwice(const RunPlan& plan, const absl::Status& why) {
-  return absl::StrCat("host ", plan.host,
-                      " of this run is started already and has not ended: ", why.message());
-}
-
 // Any other one.
 absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
                              const RunSurroundings& surroundings, const ClusterMaker& make_cluster,
@@ -340,6 +395,8 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
       waited += again ? 0 : 1;
       made = make();
     }
+    if (absl::IsAlreadyExists(made.status()) && plan.launch.comes_again)
+      return absl::CancelledError(StartedTwice(plan, made.status()));
     if (absl::IsAlreadyExists(made.status()))
       return absl::AlreadyExistsError(
           absl::StrCat(StartedTwice(plan, made.status()),

@@ -24,6 +24,8 @@ struct RunSurroundings {
   // one.
   std::function<absl::StatusOr<std::string>(const std::string& interface, const std::string& name)>
       address;
+  // A name in full, as this machine looks it up; empty: there is none.
+  std::function<std::string(const std::string& name)> full_name;
   // Waits so long; true: a signal has told us to end.
   std::function<bool(Duration)> wait;
   // Of this process, and of all that it starts from now on.

@@ -42,6 +42,9 @@ constexpr Duration kHostsLeaveTime = std::chrono::seconds(60);
 // A coordinator that is away when the job is to be stopped is waited for so long.
 constexpr Duration kStopPatience = std::chrono::seconds(60);
 
+// Where all hosts are to end, the last one is told so long after the first.
+constexpr Duration kOthersAreTold = std::chrono::seconds(5);
+
 // Of the names of processes.
 constexpr char kWorkerPrefix[] = "worker-";
 constexpr char kCoordinatorsWord[] = "";  // in place of the worker that has told a step
@@ -212,10 +215,16 @@ class TrainRun {
 
   // Where the other hosts find us, and how the run ended.
   absl::Status Meet(std::optional<int> exit_code) {
-    return WriteMeeting(result_.folder, {.coordinator = cluster_->coordinator(),
-                                         .join = cluster_->join(),
+    return WriteMeeting(result_.folder, {.coordinator = KnownTo(cluster_->coordinator()),
+                                         .join = KnownTo(cluster_->join()),
                                          .run_id = request_.hosts->plan.run_id,
                                          .exit_code = exit_code});
+  }
+
+  // An address of ours, as it is told to others.
+  std::string KnownTo(const std::string& address) const {
+    const std::string& name = request_.hosts->known_as;
+    return name.empty() || address.empty() ? address : name + address.substr(address.rfind(':'));
   }
 
   // `on_hosts` gets those that are there, this one among them.
@@ -554,6 +563,8 @@ class TrainRun {
   // already, and its checkpoint is not to be lost.
   void OnInterrupt(int signal) {
     if (signal == SIGTERM && MayLeave()) return Leave();
+    if (signal == SIGTERM && ComesAgain() && !accepted_ && !stopping_)
+      return EndToComeAgain("ended before the job was submitted");
     if (!std::exchange(signalled_, true) && !over_ && !stopping_) {
       if (interrupted_) return screen_.Say("stopping already; press Ctrl-C again to stop at once");
       return StopAfterCheckpoint();
@@ -574,18 +585,33 @@ class TrainRun {
 
   void Leave() {
     ShowEvent("note",
-              "leaving: members that run here hand their work over to other hosts, and the "
-              "coordinator stays here until the run is over; the same again stops the run after a "
-              "checkpoint",
+              absl::StrCat("leaving: members that run here hand their work over to other hosts, ",
+                           ComesAgain() ? "and the coordinator goes on where this host comes again"
+                                        : "and the coordinator stays here until the run is over",
+                           "; the same again stops the run after a checkpoint"),
               Json::object());
     cluster_->Leave();
     room_->OnLeave();
+    if (ComesAgain()) cluster_->After(kOthersAreTold, [this] { others_were_told_ = true; });
     WatchHosts([this](const std::vector<HostAnswer>& hosts) {
       const bool any_stays = std::any_of(hosts.begin(), hosts.end(), [&](const HostAnswer& host) {
         return !host.draining && host.name != cluster_->host();
       });
+      if (others_were_told_ && ComesAgain() && any_stays && OnlyCoordinatorRuns())
+        return EndToComeAgain("left");
       room_->OnStaying(any_stays);
     });
+  }
+
+  // Whoever ends this host starts it again elsewhere, and the others train on until then.
+  bool ComesAgain() const { return request_.hosts && request_.hosts->plan.comes_again; }
+
+  void EndToComeAgain(const std::string& what) {
+    if (over_ || stopping_) return;
+    others_wait_ = true;
+    GiveUp(absl::CancelledError(absl::StrCat(what,
+                                             ": the other hosts train on and wait for this one, ",
+                                             cluster_->host(), ", to be started again")));
   }
 
   void StopWithoutRoom(const std::string& why) {
@@ -714,7 +740,7 @@ class TrainRun {
 
   // Before the folder is let go, in which another run may begin.
   void TellEarlyEnd() {
-    if (error_.ok() || !request_.hosts || cluster_ == nullptr) return;
+    if (error_.ok() || !request_.hosts || cluster_ == nullptr || others_wait_) return;
     // Where that is why it ends, it is said then.
     if (const absl::Status told = Meet(ExitCodeOfError()); !told.ok() && told != error_)
       TellNotTold(told);
@@ -763,8 +789,10 @@ class TrainRun {
   std::string trouble_;   // why no checkpoint is made, as was told last; empty: nothing is known
   bool went_on_ = false;  // since the stop was looked at last
   bool over_ = false;
-  bool members_may_run_ = false;  // though it is over
-  bool others_run_ = false;       // other hosts, likewise
+  bool members_may_run_ = false;   // though it is over
+  bool others_run_ = false;        // other hosts, likewise
+  bool others_were_told_ = false;  // if they are to end, too
+  bool others_wait_ = false;       // for this host to come again, so the run is not over
   bool stopping_ = false;
 };
 

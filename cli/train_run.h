@@ -22,10 +22,12 @@ struct HostsOfRun {
   LaunchPlan plan;
   std::string coordinator;  // HOST:PORT where the others find us; port 0: any
   std::string join;         // the same, where they join
-  std::string host;         // name of this one
-  std::string node{};       // of its machine; empty: a name of its own
-  int slots = 1;            // of each host
-  Duration patience{};      // the job is not begun before the plan's least number of hosts is there
+  // What others find us by, in place of the address that this is now; empty: that address.
+  std::string known_as{};
+  std::string host;     // name of this one
+  std::string node{};   // of its machine; empty: a name of its own
+  int slots = 1;        // of each host
+  Duration patience{};  // the job is not begun before the plan's least number of hosts is there
   std::function<void()> on_enough{};  // they are there; may be empty
 };
 

@@ -32,6 +32,9 @@ function(muster_shipped_program name)
   add_executable(${name} ${CMAKE_SOURCE_DIR}/lib/launch/no_plaintext.cc)
   target_link_libraries(${name} PRIVATE ${name}-parts)
   add_dependencies(programs ${name})
+  # Libraries that are no part of the system lie beside it: cmake --install makes a folder that can be moved.
+  set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
+  install(TARGETS ${name} RUNTIME DESTINATION bin)
 endfunction()
 
 # generated_sources makes what is generated and builds nothing: who reads sources needs no more (./dev lint).

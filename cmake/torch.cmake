@@ -18,4 +18,9 @@ add_library(muster_libtorch INTERFACE)
 target_include_directories(muster_libtorch SYSTEM INTERFACE
     ${torch_include} ${torch_root}/include/torch/csrc/api/include)
 target_link_libraries(muster_libtorch INTERFACE ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so)
-target_link_options(muster_libtorch INTERFACE -Wl,-rpath,${torch_root}/lib -Wl,--disable-new-dtags)
+target_link_options(muster_libtorch INTERFACE -Wl,--disable-new-dtags)
+# What a worker loads when it runs; each of these finds the others beside it.
+install(FILES ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so ${torch_root}/lib/libgomp.so.1
+    ${MUSTER_TORCH_DIR}/nvidia/cu13/lib/libcupti.so.13 ${MUSTER_TORCH_DIR}/nvidia/cu13/lib/libcudart.so.13
+    PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE
+    DESTINATION lib)

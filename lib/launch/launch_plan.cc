@@ -243,7 +243,7 @@ absl::StatusOr<LaunchPlan> FromSlurm(const Environment& environment) {
 
 absl::StatusOr<LaunchPlan> FromKubernetes(const Environment& environment,
                                           const LaunchOptions& options) {
-  LaunchPlan plan{.launcher = Launcher::kKubernetes};
+  LaunchPlan plan{.launcher = Launcher::kKubernetes, .comes_again = true};
   if (options.hosts.empty())
     return absl::InvalidArgumentError(
         "JOB_COMPLETION_INDEX says which pod this is, but not of how many: give --nnodes N or "

@@ -65,6 +65,9 @@ struct LaunchPlan {
   std::string suffix;
   std::vector<std::string> machines;  // in their order, where the launcher lists them
   std::vector<std::string> notes;     // for people
+  // A host that ends is started again elsewhere, under its name and on its own, while the others
+  // run, as pods are. So the first one is to be found by a name and not by an address.
+  bool comes_again = false;
   // When the launcher ends what still runs, in seconds since 1970; nothing: it does not say.
   std::optional<int64_t> ends_at;
 };

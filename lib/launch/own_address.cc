@@ -102,6 +102,17 @@ std::vector<std::string> AddressesOf(const std::string& name) {
   return found;
 }
 
+std::string FullNameOf(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_CANONNAME;
+  addrinfo* list = nullptr;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &list) != 0) return "";
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  const std::string full = list->ai_canonname == nullptr ? "" : list->ai_canonname;
+  return full.find('.') == std::string::npos || full == name ? "" : full;
+}
+
 absl::StatusOr<std::string> ChooseAddress(const std::vector<OwnAddress>& own,
                                           const std::string& interface,
                                           const std::vector<std::string>& named) {

@@ -21,6 +21,10 @@ std::vector<OwnAddress> OwnAddresses();
 // take as long as the resolver's patience. Empty: nothing.
 std::vector<std::string> AddressesOf(const std::string& name);
 
+// The name in full, as this machine looks it up: "train-0.train.jobs.svc.cluster.local". It may
+// take as long as the resolver's patience. Empty: there is none.
+std::string FullNameOf(const std::string& name);
+
 // The one to listen on. `interface`: a name or a network (CIDR) that a person has given, or empty.
 // `named`: what the name that the launcher gives this host stands for. kInvalidArgument: no address
 // is on that interface; the message lists what there is.

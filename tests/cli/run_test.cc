@@ -57,6 +57,10 @@ class RunTest : public ::testing::Test {
                          [](const std::string& interface, const std::string& name) {
                            return absl::StatusOr<std::string>(interface + "<" + name + ">");
                          },
+                     .full_name =
+                         [this](const std::string& name) {
+                           return subdomain_.empty() ? "" : name + subdomain_;
+                         },
                      .wait = [this](Duration) { return on_wait_ && on_wait_(); },
                      .set_environment = [this](const std::string& name,
                                                const std::string& value) { set_[name] = value; },
@@ -99,6 +103,7 @@ class RunTest : public ::testing::Test {
   RunArguments arguments_;
   std::function<bool()> on_wait_;
   std::optional<ClusterOptions> options_;
+  std::string subdomain_;  // of pods, with a dot before it
   int folder_in_use_ = 0;  // looks that find it so
   int joins_ = 0;
   std::function<void()> on_join_;
@@ -126,6 +131,43 @@ TEST_F(RunTest, TheFirstHostHasTheCoordinatorWhereTheLauncherSays) {
   Start(Slurm("0"));
   EXPECT_EQ(options_->coordinator, "ib0<n9-ib>:7070");
   EXPECT_EQ(options_->node, "m1");
+}
+
+Environment Pod(const std::string& index) {
+  return {{"JOB_COMPLETION_INDEX", index}, {"HOSTNAME", "train-" + index}};
+}
+
+TEST_F(RunTest, TheFirstPodListensWhereItsNameLeadsOthersTo) {
+  arguments_.launch.hosts = "2";
+  subdomain_ = ".pods.jobs.svc.cluster.local";
+  EXPECT_EQ(Start(Pod("0")), 64);
+  ASSERT_TRUE(options_) << out_.str();
+  EXPECT_EQ(options_->coordinator, "<train-0>:7070");
+  EXPECT_EQ(options_->join, "<train-0>:7071");
+  EXPECT_THAT(out_.str(), Not(HasSubstr("subdomain")));
+  subdomain_ = "";
+  Start(Pod("0"));
+  EXPECT_THAT(out_.str(), HasSubstr("Give the pods `subdomain`"));
+}
+
+TEST_F(RunTest, APodThatIsOneTooManyIsNotTheEndOfTheJob) {
+  arguments_.launch.hosts = "2";
+  folder_in_use_ = 100;
+  int waits = 0;
+  on_wait_ = [&] {
+    ++waits;
+    return false;
+  };
+  EXPECT_EQ(Start(Pod("0")), 75);
+  EXPECT_EQ(waits, 30);
+  EXPECT_THAT(out_.str(), HasSubstr("host node01 of this run is started already"));
+}
+
+TEST_F(RunTest, APodThatTakesAnothersPlaceWaitsForTheFolder) {
+  arguments_.launch.hosts = "2";
+  folder_in_use_ = 3;
+  EXPECT_EQ(Start(Pod("0")), 64) << "the next try comes to something else";
+  EXPECT_EQ(joins_, 4);
 }
 
 TEST_F(RunTest, AnotherOneWaitsForItAndGoesWhereItIs) {

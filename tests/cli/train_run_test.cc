@@ -443,6 +443,30 @@ TEST_F(FirstHostTest, ToldToEndItLetsItsMembersLeaveAndStaysUntilTheRunIsOver) {
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("hand their work over"), Not(HasSubstr("stopping"))));
 }
 
+// A pod: nobody waits for the end of the run where another one takes its place.
+TEST_F(FirstHostTest, OneThatComesAgainEndsWhenItsMembersHaveLeftAndTheRunIsNotOver) {
+  hosts_->plan.comes_again = true;
+  hosts_->known_as = "train-0.train";
+  Set([](Answers& a) { a.hosts = {{"here", "other"}}; });
+  then_ = [this](HandCluster& cluster) { AwaitLater(1, [&cluster] { cluster.later.front()(); }); };
+  const JobResult result = Run();
+  EXPECT_EQ(result.exit_code, 75);
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("the coordinator goes on where this host comes again"),
+                                Not(HasSubstr("stopping"))));
+  EXPECT_THAT(std::string(result.error.message()), HasSubstr("train on and wait for this one"));
+  const auto meeting = MeetingReader(folder_, "r").Look();
+  ASSERT_TRUE(meeting);
+  EXPECT_EQ(meeting->coordinator, "train-0.train:7070");
+  EXPECT_FALSE(meeting->exit_code) << "the run is not over";
+}
+
+TEST_F(FirstHostTest, WhereAllAreToldTheRunOfPodsIsStoppedAfterACheckpoint) {
+  hosts_->plan.comes_again = true;
+  then_ = [this](HandCluster&) { Queue(); };
+  EXPECT_EQ(Run().exit_code, 75);
+  EXPECT_THAT(out_.str(), HasSubstr("have no room for the job\nstopping after a checkpoint"));
+}
+
 TEST_F(FirstHostTest, ToldToEndTwiceItStopsTheRunAfterACheckpoint) {
   then_ = [](HandCluster& cluster) {
     cluster.events.on_interrupt(SIGTERM);

@@ -1,0 +1,187 @@
+"""A Kubernetes cluster of this machine's processes (kit/), for one test program.
+
+The program runs in namespaces of its own: what it starts ends with it, its addresses are nobody else's, and its
+volumes lie in its own folder. State that a test leaves behind is only what it is asked to keep.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+KIT = ROOT / "tests/kube/kit"
+CACHE = pathlib.Path(os.environ.get("KUBE_CACHE") or pathlib.Path.home() / ".cache/muster/kube")
+KUBECTL = CACHE / "bin/kubectl"
+PODS_OF_NODE = 60  # at most, one after the other
+BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD") or ROOT / "build/dev")
+
+
+def alone():
+    """Puts this program into namespaces of its own: starts it anew there, and does not return before that."""
+    if os.environ.get("MUSTER_KUBE_ALONE"):
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+        return
+    os.environ["MUSTER_KUBE_ALONE"] = "1"
+    os.execvp("unshare", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--net",
+                          sys.executable, *sys.argv])
+
+
+def install_image(images, name="muster"):
+    """The image that pods name localhost/NAME: what `cmake --install` makes, laid over this machine's root."""
+    image = pathlib.Path(images) / "localhost" / name
+    image.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", image / "rootfs/opt/muster"], check=True,
+                   stdout=subprocess.DEVNULL)
+    (image / "image.json").write_text(json.dumps({"entrypoint": ["/opt/muster/bin/muster"], "user": 65532}))
+
+
+class Cluster:
+    """Runs from its making to `down`."""
+
+    def __init__(self, nodes=2, jobset=False, kueue=False, resources="cpu=8,memory=16Gi", **environment):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-kube-"))
+        self.state = self.folder / "state"
+        images = BUILD / "kube-images"
+        install_image(images)
+        self.environment = dict(os.environ, KUBE_CACHE=str(CACHE), KUBE_NODES=str(nodes), KUBE_IMAGES=str(images),
+                                KUBE_NODE_RESOURCES=resources, KUBE_JOBSET="1" if jobset else "0",
+                                KUBE_KUEUE="1" if kueue else "0", KUBE_POD_NETWORK="10.244", **environment)
+        try:
+            made = subprocess.run([KIT / "kube-up", self.state], env=self.environment, check=True,
+                                  stdout=subprocess.PIPE, text=True)
+        except subprocess.CalledProcessError:
+            self.show_logs()
+            raise
+        self.environment["KUBECONFIG"] = made.stdout.strip()
+        # Pods share one network here. An interface has the addresses that they get, as theirs would.
+        text = "".join(f"address add 10.244.{node}.{pod}/32 dev lo\n"
+                       for node in range(1, nodes + 1) for pod in range(1, PODS_OF_NODE + 1))
+        subprocess.run(["ip", "-batch", "-"], input=text, text=True, check=True)
+
+    def show_logs(self):
+        for log in sorted((self.state / "logs").glob("*.log")):
+            print(f"--- {log.name}", *log.read_text(errors="replace").splitlines()[-5:], sep="\n")
+
+    def down(self):
+        subprocess.run([KIT / "kube-down", self.state], env=self.environment)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def kubectl(self, *words, check=True, text=None, timeout=120):
+        """What kubectl prints. `text` is its standard input."""
+        done = subprocess.run([KUBECTL, *map(str, words)], env=self.environment, input=text, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+        if check and done.returncode != 0:
+            raise AssertionError(f"kubectl {' '.join(map(str, words))}: {done.stderr.strip()}")
+        return done.stdout if done.returncode == 0 else done.stdout + done.stderr
+
+    def get(self, *words):
+        """Objects as dictionaries."""
+        found = json.loads(self.kubectl("get", *words, "-o", "json"))
+        return found["items"] if found["kind"].endswith("List") else found
+
+    def objects(self, folder, namespace):
+        """Those that kustomize makes of a folder, as dictionaries. What names no namespace is for this one."""
+        text = self.kubectl("kustomize", "--load-restrictor=LoadRestrictionsNone", folder)
+        made = self.kubectl("create", "-n", namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-", text=text)
+        decoder, found, at = json.JSONDecoder(), [], 0
+        while at < len(made):
+            each, at = decoder.raw_decode(made, at)
+            found += each["items"] if each["kind"] == "List" else [each]
+            at += len(made[at:]) - len(made[at:].lstrip())
+        return found
+
+    def apply(self, objects, namespace):
+        return self.kubectl("apply", "-n", namespace, "--server-side", "--validate=strict", "-f", "-",
+                            text="\n".join(map(json.dumps, objects)))
+
+    def kill_container(self, pod_uid):
+        """SIGKILL to the first process of a pod's container, as its kernel does when memory is short."""
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                is_first = "\t1\n" in (process / "status").read_text().split("NSpid:")[1].split("\n")[0] + "\n"
+                is_its = pod_uid in (process / "mountinfo").read_text()
+            except OSError:
+                continue
+            if is_first and is_its:
+                os.kill(int(process.name), signal.SIGKILL)
+                return
+        raise AssertionError(f"no process of pod {pod_uid}")
+
+    def volume(self, namespace, claim, owner=65532):
+        """A folder of this machine that all nodes see, for the claim that will come."""
+        folder = self.folder / "volumes" / namespace / claim
+        folder.mkdir(parents=True)
+        for each in (self.folder, self.folder / "volumes", self.folder / "volumes" / namespace):
+            each.chmod(0o755)
+        os.chown(folder, owner, owner)
+        self.kubectl("create", "-f", "-", text=json.dumps({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"{namespace}-{claim}"},
+            "spec": {"accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "100Gi"},
+                     "storageClassName": "standard", "hostPath": {"path": str(folder)},
+                     "claimRef": {"namespace": namespace, "name": claim}}}))
+        return folder
+
+    def process(self, name):
+        """The id of a process of the kit, such as kube-apiserver or kubelet-127.0.1.2."""
+        return int((self.state / "pids" / name).read_text().split()[0])
+
+
+class ClusterTest(unittest.TestCase):
+    """Tests that share one cluster. A subclass sets `options`, the arguments of Cluster."""
+
+    options = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = Cluster(**cls.options)
+        cls.addClassCleanup(cls.cluster.down)
+
+    def namespace(self, name, level="restricted"):
+        self.cluster.kubectl("apply", "-f", "-", text=json.dumps({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": level}}}))
+        self.namespaces.append(name)
+        return name
+
+    def setUp(self):
+        self.namespaces = []
+
+    def _callTestMethod(self, method):
+        try:
+            method()
+        except BaseException:
+            for namespace in self.namespaces:
+                self.show(namespace)
+            raise
+
+    def show(self, namespace):
+        """What people would look at, while it is there."""
+        print(self.cluster.kubectl("get", "-n", namespace, "pods,jobs,pvc,events", check=False))
+        for pod in self.cluster.get("-n", namespace, "pods"):
+            name = pod["metadata"]["name"]
+            print(f"--- {name}\n" + self.cluster.kubectl("logs", "-n", namespace, name, "--tail=40", check=False))
+
+    def until(self, what, look, seconds=120):
+        """What `look` finds, once that is true."""
+        end = time.monotonic() + seconds
+        pause = threading.Event()  # that nobody sets: kubectl tells of no change
+        while True:
+            found = look()
+            if found:
+                return found
+            if time.monotonic() > end:
+                self.fail(f"{what} did not happen within {seconds} s")
+            pause.wait(0.2)
+
+
+def main():
+    alone()
+    unittest.main(verbosity=2)
