@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "coordinator/kubernetes/launcher.h"
 #include "coordinator/runtime/background.h"
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/checkpoints.h"
@@ -80,6 +81,8 @@ namespace {
 // Room for some hundred of the largest messages at once, of thousands of members that say little.
 constexpr size_t kAssemblingBytes = size_t{512} << 20;
 
+constexpr Duration kGrowIntervalOfLaunches = std::chrono::seconds(5);
+
 // Whoever collects metrics is one, and asks every few seconds.
 constexpr int kMetricsConnections = 4;
 
@@ -112,6 +115,9 @@ struct Arguments {
   std::vector<std::string> reached_by;
   std::string join_listen;
   std::string join_secret_file;
+  std::string launcher;
+  std::string launch_namespace;
+  std::string launch_pod;
   int64_t certificate_seconds = absl::ToInt64Seconds(kLeafLasts);
   int report_fd = STDOUT_FILENO;
   std::string log;
@@ -183,6 +189,19 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--join-secret-file", arguments.join_secret_file,
                  "a file with the secret of a run, with which any host may join while the cluster "
                  "has one namespace");
+  CLI::Option* const launcher =
+      app.add_option("--launcher", arguments.launcher,
+                     "kubernetes: each job gets pods that are made for it and ended with it, with "
+                     "the service account of this pod")
+          ->check(CLI::IsMember({"kubernetes"}));
+  app.add_option("--launch-pod", arguments.launch_pod,
+                 "with --launcher: a file with the template of these pods, in YAML; in its "
+                 "container called muster an agent runs")
+      ->needs(launcher);
+  app.add_option("--launch-namespace", arguments.launch_namespace,
+                 "with --launcher: the namespace of Kubernetes in which they are made (default: "
+                 "that of this pod)")
+      ->needs(launcher);
   app.add_option("--certificate-seconds", arguments.certificate_seconds,
                  "how long certificates of members last, which this coordinator signs with "
                  "--authority, or where the folder of --identity holds authority.key (tests)")
@@ -325,6 +344,7 @@ class Program {
   // The listeners wait for their open requests, which wait for the driver, or to be answered.
   ~Program() {
     join_listener_.reset();
+    launcher_.reset();
     history_.reset();
     if (driver_ != nullptr) driver_->Stop();
     if (followers_ != nullptr) followers_->Stop();
@@ -411,6 +431,9 @@ class Program {
     options.settings.lease = std::chrono::milliseconds(arguments_.lease_ms);
     options.settings.thread_patience = std::chrono::seconds(arguments_.thread_patience_s);
     options.settings.slots = arguments_.slots;
+    options.settings.launches = !arguments_.launcher.empty();
+    // Its hosts are its own: it need not leave them to others for a while.
+    if (options.settings.launches) options.settings.grow_interval = kGrowIntervalOfLaunches;
     options.settings.node = arguments_.node.empty() ? OwnNode() : arguments_.node;
     clock_.emplace(real_clock_, options.settings.lease / 4);
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), *clock_, metrics_,
@@ -429,31 +452,16 @@ class Program {
       gate_ =
           std::make_unique<Gate>([this] { return driver_->KnownWithHosts(); }, *audit_, *clock_);
     }
-    if (!arguments_.identity.empty()) {
-      const absl::StatusOr<std::string> secret = JoinSecretIn(arguments_.join_secret_file);
-      MUSTER_RETURN_IF_ERROR(Prefix("--join-secret-file", secret.status()));
-      joining_ = std::make_unique<Joining>(
-          *driver_, journal_->cluster(),
-          [signing = signing_](const Leaf& leaf) { return SignedBy(*signing, leaf); }, *secret);
-      authority_ = std::make_unique<ClusterAuthority>(
-          ClusterAuthority::Options{.folder = arguments_.identity,
-                                    .reached_by = reached_by_,
-                                    .signs = signing_,
-                                    .note =
-                                        [this](const std::vector<std::string>& hashes) {
-                                          return journal_->NoteAuthority(hashes);
-                                        },
-                                    .on_change =
-                                        [this](bool fewer) {
-                                          own_identity_->LookSoon();
-                                          driver_->TrustChanged(fewer);
-                                        }});
-      authority_api_ = MakeAuthorityApi(*driver_, *authority_);
+    if (!arguments_.identity.empty()) MUSTER_RETURN_IF_ERROR(LetHostsIn());
+    if (!arguments_.launcher.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(launcher_options_, OptionsOfLauncher());
     }
     if (!arguments_.history_dir.empty())
       history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
                                                 [this] { return driver_->Known(); });
-    return Listen();
+    MUSTER_RETURN_IF_ERROR(Listen());
+    if (launcher_options_) launcher_ = std::make_unique<Launcher>(*std::move(launcher_options_));
+    return absl::OkStatus();
   }
 
  private:
@@ -469,6 +477,54 @@ class Program {
     reached_by_ = std::move(reached_by);
     arguments_.identity = folder;
     return absl::OkStatus();
+  }
+
+  // Hosts may join, and the authority may be changed.
+  absl::Status LetHostsIn() {
+    const absl::StatusOr<std::string> secret = JoinSecretIn(arguments_.join_secret_file);
+    MUSTER_RETURN_IF_ERROR(Prefix("--join-secret-file", secret.status()));
+    joining_ = std::make_unique<Joining>(
+        *driver_, journal_->cluster(),
+        [signing = signing_](const Leaf& leaf) { return SignedBy(*signing, leaf); }, *secret);
+    authority_ = std::make_unique<ClusterAuthority>(
+        ClusterAuthority::Options{.folder = arguments_.identity,
+                                  .reached_by = reached_by_,
+                                  .signs = signing_,
+                                  .note =
+                                      [this](const std::vector<std::string>& hashes) {
+                                        return journal_->NoteAuthority(hashes);
+                                      },
+                                  .on_change =
+                                      [this](bool fewer) {
+                                        own_identity_->LookSoon();
+                                        driver_->TrustChanged(fewer);
+                                      }});
+    authority_api_ = MakeAuthorityApi(*driver_, *authority_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LauncherOptions> OptionsOfLauncher() {
+    if (arguments_.launch_pod.empty())
+      return absl::InvalidArgumentError("--launcher: --launch-pod is to name the template of pods");
+    absl::StatusOr<KubeServer> server = ServerOfThisPod();
+    MUSTER_RETURN_IF_ERROR(Prefix("--launcher", server.status()));
+    absl::StatusOr<std::string> name_space = arguments_.launch_namespace;
+    if (name_space->empty()) name_space = NamespaceOfThisPod();
+    MUSTER_RETURN_IF_ERROR(Prefix("--launch-namespace", name_space.status()));
+    const absl::StatusOr<std::string> text = ReadMountedFile(arguments_.launch_pod);
+    MUSTER_RETURN_IF_ERROR(Prefix("--launch-pod", text.status()));
+    const absl::StatusOr<std::string> pod = ParsePodTemplate(*text, arguments_.launch_pod);
+    MUSTER_RETURN_IF_ERROR(Prefix("--launch-pod", pod.status()));
+    return LauncherOptions{.server = *std::move(server),
+                           .place = {.name_space = *std::move(name_space),
+                                     .cluster = journal_->cluster(),
+                                     .pod = *pod},
+                           .wanted = [this]() -> LaunchesPtr {
+                             const absl::StatusOr<KnownCluster> known = driver_->KnownWithHosts();
+                             return known.ok() ? known->launches : nullptr;
+                           },
+                           .check_claim = [this] { return checkpoint_root_->CheckClaim(); },
+                           .tell = [this](const LaunchTold& told) { return driver_->Tell(told); }};
   }
 
   absl::Status ListenForHosts() {
@@ -589,6 +645,8 @@ class Program {
   std::unique_ptr<ClusterAuthority> authority_;
   std::unique_ptr<AuthorityApi> authority_api_;
   std::unique_ptr<HistoryFiles> history_;
+  std::optional<LauncherOptions> launcher_options_;  // until it begins
+  std::unique_ptr<Launcher> launcher_;               // null: hosts come by themselves
   Background large_answers_;
   std::shared_ptr<grpc::Service> jobs_service_;
   std::shared_ptr<grpc::Service> hosts_service_;

@@ -42,6 +42,7 @@ constexpr char kRequests[] = "requests";
 constexpr char kAgents[] = "agents";
 constexpr char kStrangers[] = "strangers";
 constexpr char kClaim[] = "claim";
+constexpr char kLaunches[] = "launches";
 std::string TurnOf(const std::string& job) { return absl::StrCat("job ", job); }
 
 // The first frame of a session says whose it is.
@@ -247,6 +248,11 @@ std::shared_ptr<const std::map<MemberId, Time>> Driver::WhenMembersWereHeard() c
 }
 
 // ---- what comes
+
+bool Driver::Tell(const LaunchTold& told) {
+  if (failing_) return false;
+  return Post(kLaunches, [this, told] { Feed(told); });
+}
 
 Acceptor Driver::MakeAcceptor() {
   return [this](std::shared_ptr<Session> session) { return Accept(std::move(session)); };
@@ -460,6 +466,7 @@ void Driver::Flush() {
   // Nothing was taken since a write failed: what it left is tried again as it is.
   if (failure_.ok())
     for (Action& action : coordinator_.Settle(clock_.Now())) Sort(std::move(action));
+  settled_ = true;
   if (!unsaved_.empty()) {
     if (const absl::Status written = journal_.Write(unsaved_, UnixMillis()); !written.ok())
       return OnWriteFailed(written);
@@ -549,7 +556,8 @@ void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
   bool hosts_changed = false;  // their records
   for (const Persisted& change : changes) {
     changed.insert(JobOfChange(change));
-    if (std::holds_alternative<PersistHost>(change)) hosts_changed = true;
+    if (std::holds_alternative<PersistHost>(change) || std::holds_alternative<ForgetHost>(change))
+      hosts_changed = true;
     if (const auto* quotas = std::get_if<PersistQuotas>(&change))
       quotas_ = std::make_shared<const Quotas>(quotas->quotas);
   }
@@ -559,6 +567,8 @@ void Driver::LookAtWritten(const std::vector<Persisted>& changes) {
     hosts_ = std::make_shared<const KnownHosts>(coordinator_.HostStatuses());
   if (hosts_changed)
     host_records_ = std::make_shared<const HostRecords>(coordinator_.host_records());
+  if (settled_ && (launches_ == nullptr || *launches_ != coordinator_.launches()))
+    launches_ = std::make_shared<const Launches>(coordinator_.launches());
   if (*tokens_ != coordinator_.tokens())
     tokens_ = std::make_shared<const std::vector<Token>>(coordinator_.tokens());
   for (const std::string& id : std::exchange(unwritten_, {})) {
@@ -585,7 +595,7 @@ void Driver::Publish() {
     job = std::make_shared<const KnownJob>(std::move(waiting));
   }
   const MutexLock lock(known_mutex_);
-  known_ = {std::move(known), hosts_, quotas_, tokens_, host_records_};
+  known_ = {std::move(known), hosts_, quotas_, tokens_, host_records_, launches_};
 }
 
 void Driver::ForgetJob(const std::string& id) {

@@ -97,6 +97,10 @@ class Driver {
   // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal
   // cannot be written.
   void Change(Decide decide, Done done);
+  // What the launcher of hosts says. False: the journal cannot be written now, and it is to say it
+  // again.
+  bool Tell(const LaunchTold& told);
+  bool HasLauncher() const { return options_.settings.launches; }
   // What was known when it was last published: at each write, and four times a second. Nothing that
   // is decided waits for whoever reads it. kUnavailable: the driver was stopped.
   absl::StatusOr<KnownJobsPtr> Known() const;
@@ -214,6 +218,8 @@ class Driver {
   std::shared_ptr<const Quotas> quotas_;  // what is published
   std::shared_ptr<const std::vector<Token>> tokens_ = std::make_shared<const std::vector<Token>>();
   std::shared_ptr<const HostRecords> host_records_ = std::make_shared<const HostRecords>();
+  LaunchesPtr launches_;             // what is published; null: nobody has decided yet
+  bool settled_ = false;             // at least once
   std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric

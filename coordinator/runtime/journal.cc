@@ -265,6 +265,10 @@ struct Writer {
     batch.Put(kJournal, absl::StrCat(kHostPrefix, change.host), EncodeHost(change.record));
   }
 
+  void operator()(const ForgetHost& change) {
+    batch.Delete(kJournal, absl::StrCat(kHostPrefix, change.host));
+  }
+
   JobTail& TailOf(const std::string& job) {
     return tails.try_emplace(job, journal.TailOf(job)).first->second;
   }

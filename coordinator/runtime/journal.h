@@ -32,8 +32,9 @@ std::vector<std::string> JournalFamilies();
 std::string JournalOf(const std::string& dir);
 std::string TermFileOf(const std::string& dir);
 
-using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained,
-                               PersistLeftOut, PersistQuotas, PersistTokens, PersistHost>;
+using Persisted =
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
+                 PersistQuotas, PersistTokens, PersistHost, ForgetHost>;
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.

@@ -340,6 +340,13 @@ void ReadJob(FieldReader& read, JobJournal& job) {
     read.Number("ran_ms", number, 0, kMostRanMs);
     job.ran = std::chrono::milliseconds(number);
   }
+  if (read.Find("launch") != nullptr) {
+    read.Number("launch", job.launch.number, 1, std::numeric_limits<int64_t>::max());
+    read.Number("launch/hosts", number, 0, std::numeric_limits<int32_t>::max());
+    job.launch.hosts = static_cast<int32_t>(number);
+    read.Number("launch/elastic", number, 0, 1);
+    job.launch.is_elastic = number == 1;
+  }
   if (read.Find("retried") != nullptr) {
     read.Number("retried", number, 0, kMostRetries);
     job.retried = static_cast<int32_t>(number);
@@ -424,6 +431,11 @@ std::string EncodeJob(const JournalEntry& entry) {
   if (const auto ran = std::chrono::duration_cast<std::chrono::milliseconds>(job.ran).count();
       ran > 0)
     fields["ran_ms"] = absl::StrCat(std::min<int64_t>(ran, kMostRanMs));
+  if (job.launch.number > 0) {
+    fields["launch"] = absl::StrCat(job.launch.number);
+    fields["launch/hosts"] = absl::StrCat(job.launch.hosts);
+    fields["launch/elastic"] = job.launch.is_elastic ? "1" : "0";
+  }
   if (job.retried > 0) fields["retried"] = absl::StrCat(job.retried);
   if (!job.owner.empty()) fields["owner"] = job.owner;
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/journal_entry.h"
 #include "coordinator/state/host_records.h"
+#include "coordinator/state/launch.h"
 #include "coordinator/state/quotas.h"
 #include "coordinator/state/rights.h"
 #include "coordinator/state/status.h"
@@ -32,6 +33,7 @@ struct KnownCluster {                        // as all stood at one time; none i
   std::shared_ptr<const Quotas> quotas = std::make_shared<const Quotas>();
   std::shared_ptr<const std::vector<Token>> tokens = std::make_shared<const std::vector<Token>>();
   std::shared_ptr<const HostRecords> host_records = std::make_shared<const HostRecords>();
+  LaunchesPtr launches{};  // null: nobody has decided yet which there are
 };
 // Its placements are where its members run or are to run: it has started, and has not ended.
 bool HoldsPlaces(const JobJournal& job);

@@ -109,6 +109,10 @@ class Api final : public HostApi {
 
   void Drain(const std::string& name, bool on, Reply<HostInfo> reply) override {
     if (const absl::StatusOr<HostInfo> host = Find(name); !host.ok()) return reply(host.status());
+    if (driver_.HasLauncher() && HostOfLaunchNamed(name))
+      return reply(absl::FailedPreconditionError(absl::StrCat(
+          "host ", name, " is a pod that was made for a job, and comes again under its ",
+          "name: drain its node in Kubernetes, or delete the pod")));
     driver_.Change(
         [name, on](const KnownJobs&) -> absl::StatusOr<std::optional<Input>> {
           return coordinator::Drain{name, on};

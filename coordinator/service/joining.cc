@@ -1,5 +1,6 @@
 #include "coordinator/service/joining.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -51,6 +52,14 @@ bool HasOneNamespace(const KnownCluster& known) {
   for (const auto& [host, record] : *known.host_records)
     if (!record.name_space.empty() && !record.revoked) names.insert(record.name_space);
   return names.size() <= 1;
+}
+
+// It was made for a job that is under way, whose namespace is then its own.
+bool IsMadeForAJob(const KnownCluster& known, const std::string& host) {
+  const auto at = HostOfLaunchNamed(host);
+  return at && known.launches != nullptr &&
+         std::any_of(known.launches->begin(), known.launches->end(),
+                     [&](const Launch& launch) { return launch.name == at->launch; });
 }
 
 Joining::Joining(Driver& driver, std::string cluster, Sign sign, const std::string& run_secret)
@@ -117,7 +126,8 @@ void Joining::Answer(const HostJoins& joins, const JoinHost& ask,
     return answer(JoinRefused{std::string(known.status().message()), /*passes=*/true});
   const HostRecord* const record = Find(*known, joins.host);
   const std::string why =
-      WhyNotJoined(*known->host_records, joins, /*may_bind_anew=*/false, HasOneNamespace(*known));
+      WhyNotJoined(*known->host_records, joins, /*may_bind_anew=*/false,
+                   IsMadeForAJob(*known, joins.host) || HasOneNamespace(*known));
   if (!why.empty() || record == nullptr || record->key_hash != joins.key_hash) {
     LogWarning("host %s did not join: %s", joins.host, why);
     return answer(JoinRefused{why.empty() ? TooMany().why : why,

@@ -11,6 +11,7 @@
 
 #include "coordinator/state/host_records.h"
 #include "coordinator/state/job_state.h"
+#include "coordinator/state/launch.h"
 #include "coordinator/state/quotas.h"
 #include "coordinator/state/rights.h"
 #include "lib/base/time.h"
@@ -156,7 +157,7 @@ using Input =
     std::variant<Submit, Adopt, Cancel, Stop, Delete, Scale, SetQueue, SetQuota, Drain, MakeToken,
                  RevokeToken, AdmitHost, RevokeHost, HostJoins, JobDeleted, MemberSays, MemberDown,
                  AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, TrustTold, SignatureAsked,
-                 ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+                 LaunchTold, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
 
@@ -188,6 +189,9 @@ struct PersistTokens {
 struct PersistHost {
   std::string host;
   HostRecord record;
+};
+struct ForgetHost {  // its record
+  std::string host;
 };
 struct ToMember {
   MemberId member;
@@ -248,9 +252,10 @@ struct Announce {  // an event for people and programs
   std::string text;   // a human sentence; may be empty for "step"
   std::map<std::string, std::string> fields;
 };
-using Action = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained,
-                            PersistLeftOut, PersistQuotas, PersistTokens, PersistHost, ToMember,
-                            ToMembers, EndSession, ToHost, Sign, RefuseToSign, EndAgentSession,
-                            CommitManifest, PruneManifests, ComputeDigest, DeleteJob, Announce>;
+using Action =
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
+                 PersistQuotas, PersistTokens, PersistHost, ForgetHost, ToMember, ToMembers,
+                 EndSession, ToHost, Sign, RefuseToSign, EndAgentSession, CommitManifest,
+                 PruneManifests, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

@@ -87,6 +87,7 @@ void Coordinator::On(const Submit& submit) {
   job->journal.spec = submit.spec;
   job->journal.submission = next_submission_++;
   job->journal.retried = 0;
+  job->journal.launch = {};
   Change(*job, Enqueue(*job, known == nullptr ? "submitted"
                              : is_longer      ? "submitted again, with more steps"
                                               : "submitted again, to go on"));
@@ -124,6 +125,7 @@ void Coordinator::PutBack(const std::string& id, const JobSpec& spec) {
   const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared;
   if (Ended(known.phase) || is_same || (run && run->HasMembers())) return;
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
+  job.journal.launch = {};  // others, which are made as it says now
   JobSpec& held = job.journal.spec;
   held.runtime = std::move(runtime);
   if (LengtheningOf(held.training, spec.training).is_possible()) held.training = spec.training;
@@ -229,8 +231,8 @@ void Coordinator::On(const HostJoins& joins) {
   // take another's place that it might not take under a name of its own.
   const Duration patience = joins.by_run ? Duration{} : leadership_.settings.host_patience;
   const bool may_bind_anew = book_.IsAwayFor(joins.host, patience, now_) && !LivesOn(joins.host);
-  if (!WhyNotJoined(book_.records(), joins, may_bind_anew, Namespaces().size() <= 1).empty())
-    return;
+  const bool is_known_run = !JobOfHost(joins.host).empty() || Namespaces().size() <= 1;
+  if (!WhyNotJoined(book_.records(), joins, may_bind_anew, is_known_run).empty()) return;
   const HostRecord* const known = book_.Find(joins.host);
   HostRecord record = known == nullptr ? HostRecord{.name_space = ""} : *known;
   if (record.key_hash == joins.key_hash) return;
@@ -419,14 +421,16 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
   if (placement == nullptr || !placement->host) return false;
   const size_t others = job.left_out.size() - job.left_out.count(*placement->host);
   if (others + 1 >= kMostAlike) return false;
-  if (hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
+  const bool has_own = leadership_.settings.launches;  // hosts that were made for it
+  if (!has_own && hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
   int64_t slots = 0, workers = 0;
   const RuntimeSpec& runtime = job.spec.runtime;
   const std::vector<HostRoom> rooms = Rooms();
   const std::set<std::string> kept_off = hosts_.KeptOff(rooms);
   for (const HostRoom& room : rooms)  // one that is away may come back
     if (room.name != *placement->host && !room.drains && !job.left_out.contains(room.name) &&
-        !kept_off.contains(room.name) && Takes(room, job.spec.queue.name_space)) {
+        !kept_off.contains(room.name) && Takes(room, job.spec.queue.name_space) &&
+        (!has_own || room.job == job.id)) {
       slots += room.slots;
       workers += MostWorkersOn(room, runtime.devices);
     }
@@ -436,7 +440,7 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
 // It speaks against the host once the job runs elsewhere; two such hosts speak against the job.
 void Coordinator::NoteFailure(const std::string& host, const std::string& job) {
   const JobJournal& journal = *jobs_.Find(job);
-  if (!journal.left_out.contains(host)) return;
+  if (!journal.left_out.contains(host) || leadership_.settings.launches) return;
   const auto before = failures_.Bad();
   failures_.Note(host, {job, journal.owner}, /*elsewhere=*/journal.left_out.size() > 1, now_);
   const auto bad = failures_.Bad();
@@ -509,6 +513,7 @@ void Coordinator::On(const Tick& tick) {
   seen.hears_no_other_machine = hosts_.HearsNoOther(leadership_.settings.node);
   for (const std::string& id : jobs_.Running()) Pass(id, seen);
   LoseHosts();
+  ForgetHostsOfNoLaunch();
   // A job may grow once in that time; it does not wait for the next look as long again.
   constexpr int kLooks = 12;
   if (now_ - looked_for_room_ < leadership_.settings.grow_interval / kLooks) return;
@@ -595,11 +600,75 @@ std::string Coordinator::JobOfMember(const MemberId& member) const {
   return it == job_of_.end() ? "" : it->second;
 }
 
+// ---- hosts that are made for jobs
+
+// For which it was made, as long as that is under way; empty: for none.
+std::string Coordinator::JobOfHost(const std::string& host) const {
+  const auto at = HostOfLaunchNamed(host);
+  if (!at) return "";
+  const auto it = std::find_if(launches_.begin(), launches_.end(),
+                               [&](const Launch& launch) { return launch.name == at->launch; });
+  return it == launches_.end() ? "" : it->job;
+}
+
+// What is told of a launch that its job does not have now, as all stands at this input, changes
+// nothing.
+void Coordinator::On(const LaunchTold& told) {
+  const auto it = std::find_if(launches_.begin(), launches_.end(),
+                               [&](const Launch& launch) { return launch.name == told.launch; });
+  if (it == launches_.end()) return;
+  const std::string id = it->job;
+  const JobJournal* known = jobs_.Find(id);
+  if (known == nullptr || Ended(known->phase) || known->deleting || known->launch.number == 0 ||
+      LaunchNameOf(leadership_.cluster, *known) != told.launch)
+    return;
+  StoredJob* job = jobs_.AtRest(id);
+  if (!told.failure.empty() && job != nullptr)
+    return Change(*job, FailAtRest(*job, told.failure, told.exit_code));
+  // What lives of it trains on.
+  if (!told.failure.empty() && told.is_over)
+    return Pass(id, LaunchFailed{told.failure, told.exit_code});
+  const std::string why = told.failure.empty() ? told.why : told.failure;
+  LaunchTold& before = told_of_launches_[told.launch];
+  if (before.text == told.text && before.why == why) return;
+  if (before.why != why && !why.empty())
+    Do(Announce{id, "state", absl::StrCat("waits: ", told.text, "; ", why), {}});
+  before = told;
+  before.why = why;
+  places_changed_ = true;  // which says why it waits
+}
+
+// Each of them has been given a record by joining. Nobody comes under that name any more.
+void Coordinator::ForgetHostsOfNoLaunch() {
+  if (!leadership_.settings.launches) return;
+  std::vector<std::string> gone;
+  for (const auto& [host, record] : book_.records())
+    if (HostOfLaunchNamed(host) && JobOfHost(host).empty() && !record.revoked && !LivesOn(host) &&
+        book_.IsAwayFor(host, leadership_.settings.host_patience, now_))
+      gone.push_back(host);
+  for (const std::string& host : gone) {
+    book_.Forget(host);
+    hosts_.Forget(host);
+    Do(ForgetHost{host});
+  }
+}
+
 // ---- who is placed where
 
 PlacementInput Coordinator::InputOfPlacement() const {
   PlacementInput input = jobs_.InputOfPlacement();
   input.hosts = Rooms();
+  input.hosts_of_jobs = leadership_.settings.launches;
+  // Hosts beyond those that a job is to have end first, so whoever is there leaves first.
+  if (input.hosts_of_jobs)
+    for (PlacedJob& job : input.running)
+      std::stable_partition(job.workers.begin(), job.workers.end(), [&](const std::string& name) {
+        const auto placed = job.placed.find(name);
+        if (placed == job.placed.end()) return false;
+        const auto at = HostOfLaunchNamed(placed->second);
+        return at && at->index >= jobs_.Find(job.id)->spec.runtime.workers_max +
+                                      jobs_.Find(job.id)->spec.runtime.servers;
+      });
   const std::set<std::string> kept_off = hosts_.KeptOff(input.hosts);
   for (PlacedJob& job : input.running) job.left_out.insert(kept_off.begin(), kept_off.end());
   for (QueuedJob& job : input.queued) job.left_out.insert(kept_off.begin(), kept_off.end());
@@ -612,6 +681,8 @@ PlacementInput Coordinator::InputOfPlacement() const {
 // and nobody has a token of one namespace only, all hosts are of everybody.
 std::vector<HostRoom> Coordinator::Rooms() const {
   std::vector<HostRoom> rooms = hosts_.Rooms();
+  if (leadership_.settings.launches)
+    for (HostRoom& room : rooms) room.job = JobOfHost(room.name);
   const bool has_host_of_one = AnyOf(book_.records(), [](const auto& entry) {
     return !entry.second.name_space.empty() && !entry.second.revoked;
   });
@@ -623,6 +694,8 @@ std::vector<HostRoom> Coordinator::Rooms() const {
     const HostRecord* const record = book_.Find(room.name);
     room.name_space = record == nullptr ? kFirstNamespace : record->name_space;
     // It joined with the secret of a run, when there was one namespace.
+    if (const JobJournal* job = jobs_.Find(room.job); job != nullptr && room.name_space.empty())
+      room.name_space = job->spec.queue.name_space;
     if (room.name_space.empty())
       room.name_space = names.size() == 1 ? *names.begin() : kFirstNamespace;
   }
@@ -633,7 +706,36 @@ std::vector<HostStatus> Coordinator::HostStatuses() const {
   return hosts_.Status(hosts_.KeptOff(Rooms()));
 }
 
+// Which job has hosts made for it, as all stands now. One that runs without, as this coordinator
+// had no launcher before, gets some when it starts again.
+void Coordinator::LookAtLaunches() {
+  if (!leadership_.settings.launches) return;
+  std::vector<const JobJournal*> under_way;
+  for (const std::string& id : jobs_.Ids())
+    if (const JobJournal* job = jobs_.Find(id); !Ended(job->phase)) under_way.push_back(job);
+  LaunchDecision decision = DecideLaunches(under_way, quotas_);
+  for (const std::string& id : decision.grants) {
+    JobJournal& job = jobs_.AtRest(id)->journal;
+    const RuntimeSpec& runtime = job.spec.runtime;
+    job.launch = {.number = NextNumber(),
+                  .is_elastic = runtime.workers_min < runtime.workers_max,
+                  .hosts = runtime.workers_max + runtime.servers};
+    jobs_.Changed(id);
+    Do(PersistJob{job});
+  }
+  waits_for_launch_ = std::move(decision.waits);
+  launches_.clear();
+  std::set<std::string> names;
+  for (const JobJournal* job : under_way)
+    if (job->launch.number > 0) {
+      launches_.push_back(LaunchOf(leadership_.cluster, *job));
+      names.insert(launches_.back().name);
+    }
+  std::erase_if(told_of_launches_, [&](const auto& told) { return !names.contains(told.first); });
+}
+
 void Coordinator::PlaceWhatFits() {
+  LookAtLaunches();
   const PlacementDecision decision = DecidePlacement(InputOfPlacement());
   LetLeave(decision);  // first, so that no job ever has more members that stay than it may
   std::map<std::string, Placements> by_job;
@@ -697,13 +799,23 @@ void Coordinator::TellWhyTheyWait(const PlacementDecision& decision) {
                          : absl::StrCat(" (without ", absl::StrJoin(names, ", "),
                                         ", left out for all jobs: muster hosts says why)");
   };
+  std::map<std::string, std::string> told;  // of the hosts that are made for it, by job
+  for (const Launch& launch : launches_)
+    if (const auto it = told_of_launches_.find(launch.name);
+        it != told_of_launches_.end() && !it->second.text.empty())
+      told[launch.job] = it->second.why.empty()
+                             ? it->second.text
+                             : absl::StrCat(it->second.text, "; ", it->second.why);
   for (const auto& [id, why] : decision.reasons) {
     StoredJob& job = *jobs_.AtRest(id);
-    const std::string reason = why + without(job.journal.spec.queue.name_space);
+    std::string reason = why + without(job.journal.spec.queue.name_space);
+    if (const auto it = waits_for_launch_.find(id); it != waits_for_launch_.end())
+      reason = it->second;
+    if (const auto it = told.find(id); it != told.end()) reason = it->second;
     if (job.waits_for == reason) continue;
     job.waits_for = reason;
     jobs_.Changed(id);
-    if (decision.too_large.contains(id))
+    if (decision.too_large.contains(id) && !leadership_.settings.launches)
       Do(Announce{id, "state", absl::StrCat("waits: ", reason), {}});
   }
 }

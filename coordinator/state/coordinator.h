@@ -19,6 +19,7 @@
 #include "coordinator/state/host_records.h"
 #include "coordinator/state/host_table.h"
 #include "coordinator/state/job_table.h"
+#include "coordinator/state/launch.h"
 #include "coordinator/state/placement.h"
 #include "coordinator/state/settings.h"
 
@@ -45,6 +46,8 @@ class Coordinator {
   std::set<std::string> TakeChanged() { return jobs_.TakeChanged(); }
   // The same of the hosts, without what stands in the jobs.
   bool TakeHostsChanged() { return hosts_.TakeChanged(); }
+  // Hosts that are to be made for jobs, where that is so.
+  const Launches& launches() const { return launches_; }
   const Quotas& quotas() const { return quotas_; }
   std::string JobOfMember(const MemberId& member) const;  // empty: of none
   TermNumber term() const { return leadership_.term; }
@@ -74,6 +77,7 @@ class Coordinator {
   void On(const AgentDown&);
   void On(const AgentSays&);
   void On(const SignatureAsked&);
+  void On(const LaunchTold&);
   void On(const ManifestCommitted&);
   void On(const ManifestFailed&);
   void On(const DigestDone&);
@@ -89,6 +93,9 @@ class Coordinator {
   void PutBack(const std::string& id, const JobSpec& spec);
   void PlaceAndTell();
   void PlaceWhatFits();
+  void LookAtLaunches();
+  void ForgetHostsOfNoLaunch();
+  std::string JobOfHost(const std::string& host) const;
   void LetLeave(const PlacementDecision& decision);
   PlacementInput InputOfPlacement() const;
   int64_t NextNumber();
@@ -119,6 +126,10 @@ class Coordinator {
   Quotas quotas_;
   std::vector<Token> tokens_;  // at most kMostTokens
   JobTable jobs_;
+  // Where hosts are made for jobs:
+  Launches launches_;
+  std::map<std::string, std::string> waits_for_launch_;  // why jobs have none yet, for people
+  std::map<std::string, LaunchTold> told_of_launches_;   // what was told last, by name
   std::map<Incarnation, std::string> job_of_;  // members of jobs that run, live and evicted ones
   std::map<AgentId, Wanted> told_;             // what each agent with a session was told last
   const Time began_;

@@ -106,6 +106,11 @@ void HostBook::Put(const std::string& host, HostRecord record, Time now) {
   away_since_.try_emplace(host, now);
 }
 
+void HostBook::Forget(const std::string& host) {
+  records_.erase(host);
+  away_since_.erase(host);
+}
+
 void HostBook::Came(const std::string& host) {
   if (const auto it = away_since_.find(host); it != away_since_.end()) it->second.reset();
 }

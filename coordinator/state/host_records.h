@@ -58,6 +58,7 @@ class HostBook {
   const HostRecord* Find(const std::string& host) const;  // null: none
   bool IsRevoked(const std::string& host) const;
   void Put(const std::string& host, HostRecord record, Time now);
+  void Forget(const std::string& host);
   // Its agent has a session, or has it no more.
   void Came(const std::string& host);
   void Went(const std::string& host, Time now);

@@ -275,6 +275,14 @@ void JobRun::On(const HostLost& lost) {
         {{"host", lost.host}});
 }
 
+void JobRun::On(const LaunchFailed& failed) {
+  // A person has stopped it, and nobody is left who could make the last checkpoint.
+  if (journal_.ending.stop_asked && !journal_.ending.gives_way)
+    return End(JobPhase::kStopped, absl::StrCat("stopped without a checkpoint: ", failed.reason),
+               kExitStopped);
+  End(JobPhase::kFailed, failed.reason, failed.exit_code);
+}
+
 void JobRun::On(const Cancel&) { End(JobPhase::kCancelled, "cancelled", kExitStopped); }
 
 void JobRun::On(const Stop&) {
@@ -329,19 +337,13 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
     Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason, leadership_.cluster}});
 }
 
-// Where a bad job fails, it would fail again.
 std::string JobRun::WhyItGoesBack(JobPhase phase, const std::string& reason, int exit_code) {
   const JobEnding& ending = journal_.ending;
   if (phase == JobPhase::kStopped && ending.gives_way)
     return "stopped so that it goes on elsewhere, or later";
-  const int32_t retries = journal_.spec.queue.retries;
   const bool is_wanted = (!ending.stop_asked || ending.gives_way) && !ending.is_late;
-  if (phase != JobPhase::kFailed || !is_wanted || journal_.retried >= retries ||
-      EndsItsJob(exit_code) || exit_code == kExitNotFinite)
-    return "";
-  ++journal_.retried;
-  return absl::StrCat("failed: ", reason, "; it is tried again, ", journal_.retried, " of ",
-                      Plural(retries, "time"));
+  if (phase != JobPhase::kFailed || !is_wanted) return "";
+  return WhyTriedAgain(journal_, reason, exit_code);
 }
 
 void JobRun::On(const ExitTold& told) {

@@ -57,8 +57,12 @@ struct ExitTold {
   ProcessExited exited;
   bool may_move = false;  // without that host there are still enough
 };
-using JobInput = std::variant<StartRun, Place, Leavers, GiveWay, HostLost, MemberSays, MemberDown,
-                              ExitTold, SignatureAsked, Cancel, Stop, Scale, SetQueue,
+struct LaunchFailed {  // the hosts that were made for it are given up
+  std::string reason;
+  int exit_code = 1;
+};
+using JobInput = std::variant<StartRun, Place, Leavers, GiveWay, HostLost, LaunchFailed, MemberSays,
+                              MemberDown, ExitTold, SignatureAsked, Cancel, Stop, Scale, SetQueue,
                               ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // Why the next view is to be formed, and what that still waits for. Not within the class: clang
@@ -106,6 +110,7 @@ class JobRun {
   void On(const Scale&);
   void On(const SetQueue&);
   void On(const HostLost&);
+  void On(const LaunchFailed&);
   void On(const MemberSays&);
   void On(const MemberDown&);
   void On(const ExitTold&);

@@ -66,6 +66,15 @@ struct Placement {
 // The lesser name first.
 using NodePairs = std::set<std::pair<std::string, std::string>>;
 
+// The hosts that are made for it (launch.h), from when they were granted until it ends, fails or is
+// submitted anew.
+struct JobLaunch {
+  int64_t number = 0;       // as a placement's, never given twice; 0: none were granted
+  bool is_elastic = false;  // how many there are may change
+  int32_t hosts = 0;        // else they are so many
+  bool operator==(const JobLaunch&) const = default;
+};
+
 struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
@@ -77,6 +86,7 @@ struct JobJournal {
   Signatures signatures;           // of its processes; also of earlier places and starts
   std::set<std::string> left_out;  // hosts that could not run a member of this start
   NodePairs apart;                 // nodes that could not reach each other in this start
+  JobLaunch launch;
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people
   // The job's once it has a view. Until then it is what its workers said, and binds only while one

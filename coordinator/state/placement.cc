@@ -891,19 +891,22 @@ class Decider {
   PlacementDecision decision_;
 };
 
-// Where hosts are of namespaces, each of these is a cluster of its own: its head of the queue holds
-// up nobody else. A member that is on a host of another one, as its job was moved since, takes up
-// a slot there, and its devices.
-std::map<std::string, PlacementInput> ByNamespace(PlacementInput input) {
+// Where hosts are of namespaces, or of jobs, each of these is a cluster of its own: its head of the
+// queue holds up nobody else. A member that is on a host of another one, as its job was moved
+// since, takes up a slot there, and its devices.
+std::map<std::string, PlacementInput> InParts(PlacementInput input) {
+  const bool by_job = input.hosts_of_jobs;
+  const auto part_of = [&](const auto& job) { return by_job ? job.id : job.name_space; };
   std::map<std::string, PlacementInput> parts;
-  std::map<std::string, std::string> name_spaces;  // by host
-  for (const HostRoom& host : input.hosts) name_spaces[host.name] = host.name_space;
+  std::map<std::string, std::string> part_of_host;
+  for (const HostRoom& host : input.hosts)
+    part_of_host[host.name] = by_job ? host.job : host.name_space;
   std::map<std::string, int32_t> taken;  // slots, by host
   std::map<std::string, std::set<std::string>> devices;
   for (const PlacedJob& job : input.running)
     for (const auto& [member, host] : job.placed)
-      if (const auto it = name_spaces.find(host);
-          it != name_spaces.end() && it->second != job.name_space) {
+      if (const auto it = part_of_host.find(host);
+          it != part_of_host.end() && it->second != part_of(job)) {
         ++taken[host];
         const Devices& of_member = DevicesOf(job, member);
         devices[host].insert(of_member.begin(), of_member.end());
@@ -911,11 +914,14 @@ std::map<std::string, PlacementInput> ByNamespace(PlacementInput input) {
   for (HostRoom& host : input.hosts) {
     host.slots = std::max(0, host.slots - taken[host.name]);
     std::erase_if(host.devices, [&](const auto& id) { return devices[host.name].contains(id); });
-    parts[host.name_space].hosts.push_back(std::move(host));
+    parts[part_of_host[host.name]].hosts.push_back(std::move(host));
   }
-  for (PlacedJob& job : input.running) parts[job.name_space].running.push_back(std::move(job));
-  for (QueuedJob& job : input.queued) parts[job.name_space].queued.push_back(std::move(job));
-  for (const auto& [name_space, quota] : input.quotas) parts[name_space].quotas[name_space] = quota;
+  for (PlacedJob& job : input.running) parts[part_of(job)].running.push_back(std::move(job));
+  for (QueuedJob& job : input.queued) parts[part_of(job)].queued.push_back(std::move(job));
+  // Where hosts are made for a job, that looks at quotas (launch.h).
+  if (!by_job)
+    for (const auto& [name_space, quota] : input.quotas)
+      parts[name_space].quotas[name_space] = quota;
   return parts;
 }
 
@@ -939,12 +945,13 @@ int32_t MostWorkersOn(const HostRoom& host, int32_t devices_each) {
 }
 
 PlacementDecision DecidePlacement(PlacementInput input) {
+  const bool of_jobs = input.hosts_of_jobs;
   const bool is_apart = std::any_of(input.hosts.begin(), input.hosts.end(),
                                     [](const auto& host) { return !host.name_space.empty(); });
-  if (!is_apart) return Decider(std::move(input), "").Decide();
+  if (!is_apart && !of_jobs) return Decider(std::move(input), "").Decide();
   PlacementDecision whole;
-  for (auto& [name_space, part] : ByNamespace(std::move(input)))
-    Add(Decider(std::move(part), name_space).Decide(), whole);
+  for (auto& [name, part] : InParts(std::move(input)))
+    Add(Decider(std::move(part), of_jobs ? "" : name).Decide(), whole);
   return whole;
 }
 

@@ -30,6 +30,7 @@ struct HostRoom {
   std::set<std::string> held{};
   // Jobs of which it takes; either all hosts of an input have one, or none has: then all take any.
   std::string name_space{};
+  std::string job{};  // for which it was made; empty: for none, or it is gone
 };
 inline bool Takes(const HostRoom& room, const std::string& name_space) {
   return room.name_space.empty() || room.name_space == name_space;
@@ -81,6 +82,7 @@ struct PlacementInput {
   std::vector<PlacedJob> running;
   std::vector<QueuedJob> queued;
   std::map<std::string, int32_t> quotas{};  // most slots by namespace; not named: no bound
+  bool hosts_of_jobs = false;               // each host takes only of the job for which it was made
 };
 
 enum class LeaveCause { kScaled, kMakesRoom, kDrained, kQuota };

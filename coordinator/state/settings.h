@@ -39,8 +39,9 @@ struct Settings {
   Duration first_retry = std::chrono::seconds(1);  // of the last checkpoint; doubled up to …
   Duration longest_retry = std::chrono::seconds(60);
   int retries = 100;
-  std::string node;   // the machine that this coordinator runs on
-  int32_t slots = 0;  // for members that are started by others than host agents
+  std::string node;       // the machine that this coordinator runs on
+  bool launches = false;  // each job has hosts that are made for it, and no others
+  int32_t slots = 0;      // for members that are started by others than host agents
 
   Duration PatienceAfterRestart() const { return std::max(lease, return_patience); }
 };

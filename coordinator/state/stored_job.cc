@@ -79,6 +79,12 @@ std::vector<Action> StopAtRest(StoredJob& job) {
                    kExitStopped);
 }
 
+std::vector<Action> FailAtRest(StoredJob& job, const std::string& reason, int exit_code) {
+  const std::string goes_back = WhyTriedAgain(job.journal, reason, exit_code);
+  if (!goes_back.empty()) return Enqueue(job, goes_back);
+  return MarkEnded(job.journal, JobPhase::kFailed, reason, exit_code);
+}
+
 std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale) {
   RuntimeSpec& runtime = job.journal.spec.runtime;
   runtime.workers_min = scale.workers_min;
@@ -116,9 +122,19 @@ std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited) {
   return {PersistJob{j}};
 }
 
+std::string WhyTriedAgain(JobJournal& job, const std::string& reason, int exit_code) {
+  const int32_t retries = job.spec.queue.retries;
+  if (job.retried >= retries || EndsItsJob(exit_code) || exit_code == kExitNotFinite) return "";
+  ++job.retried;
+  job.launch = {};  // the next try has other hosts
+  return absl::StrCat("failed: ", reason, "; it is tried again, ", job.retried, " of ",
+                      Plural(retries, "time"));
+}
+
 std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
                               int exit_code) {
   job.phase = phase;
+  job.launch = {};
   job.reason = reason;
   job.ending.exit_code = exit_code;
   return {PersistJob{job},

@@ -31,6 +31,8 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text);
 std::vector<Action> CancelAtRest(StoredJob& job);
 // Before it was started.
 std::vector<Action> StopAtRest(StoredJob& job);
+// In the queue: the hosts that are made for it will never be there.
+std::vector<Action> FailAtRest(StoredJob& job, const std::string& reason, int exit_code);
 std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale);
 std::vector<Action> SetQueueAtRest(StoredJob& job, const SetQueue& set);
 // Nothing if it is being deleted already.
@@ -39,6 +41,11 @@ std::vector<Action> DeletionFailed(StoredJob& job, const std::string& why);
 // A process of its last start has ended, and tells how many lanes it ran, and what the trained
 // model writes.
 std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited);
+
+// Of a job that has failed by itself: what is said where it goes back into the queue, as its
+// `retries` are not used up; one of them is then. Empty: it does not go back. Where a bad job
+// fails, it would fail again.
+std::string WhyTriedAgain(JobJournal& job, const std::string& reason, int exit_code);
 
 std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
                               int exit_code);

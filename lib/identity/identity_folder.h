@@ -49,7 +49,8 @@ absl::Status CloseToOthers(const std::string& folder, bool may_be_link);
 
 // A file of the folder that only its owner may read, such as a token (0600).
 absl::Status WriteSecret(const std::string& path, const std::string& content);
-// kPermissionDenied: others may read or write it.
+// kPermissionDenied: others may read or write it. One that root has mounted for us, as Kubernetes
+// does it with a secret, may be read by its group, and be a link.
 absl::StatusOr<std::string> ReadSecret(const std::string& path);
 
 }  // namespace muster

@@ -20,6 +20,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 KIT = ROOT / "tests/kube/kit"
 CACHE = pathlib.Path(os.environ.get("KUBE_CACHE") or pathlib.Path.home() / ".cache/muster/kube")
 KUBECTL = CACHE / "bin/kubectl"
+# Who has asked for what, for tests that look at rights.
+AUDIT_POLICY = json.dumps({
+    "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "users": ["system:serviceaccount:muster-system:muster-coordinator"]},
+              {"level": "None"}]})
 PODS_OF_NODE = 60  # at most, one after the other
 BUILD = pathlib.Path(os.environ.get("MUSTER_BUILD") or ROOT / "build/dev")
 
@@ -51,6 +56,9 @@ class Cluster:
         self.state = self.folder / "state"
         images = BUILD / "kube-images"
         install_image(images)
+        (self.state).mkdir()
+        environment = {name: value % {"state": self.folder} for name, value in environment.items()}
+        (self.folder / "audit.yaml").write_text(AUDIT_POLICY)
         self.environment = dict(os.environ, KUBE_CACHE=str(CACHE), KUBE_NODES=str(nodes), KUBE_IMAGES=str(images),
                                 KUBE_NODE_RESOURCES=resources, KUBE_JOBSET="1" if jobset else "0",
                                 KUBE_KUEUE="1" if kueue else "0", KUBE_POD_NETWORK="10.244", **environment)
@@ -129,6 +137,13 @@ class Cluster:
                      "claimRef": {"namespace": namespace, "name": claim}}}))
         return folder
 
+    def show(self, namespace):
+        """What people would look at, while it is there."""
+        print(self.kubectl("get", "-n", namespace, "pods,jobs,pvc,events", check=False))
+        for pod in self.get("-n", namespace, "pods"):
+            name = pod["metadata"]["name"]
+            print(f"--- {name}\n" + self.kubectl("logs", "-n", namespace, name, "--tail=40", check=False))
+
     def process(self, name):
         """The id of a process of the kit, such as kube-apiserver or kubelet-127.0.1.2."""
         return int((self.state / "pids" / name).read_text().split()[0])
@@ -159,15 +174,8 @@ class ClusterTest(unittest.TestCase):
             method()
         except BaseException:
             for namespace in self.namespaces:
-                self.show(namespace)
+                self.cluster.show(namespace)
             raise
-
-    def show(self, namespace):
-        """What people would look at, while it is there."""
-        print(self.cluster.kubectl("get", "-n", namespace, "pods,jobs,pvc,events", check=False))
-        for pod in self.cluster.get("-n", namespace, "pods"):
-            name = pod["metadata"]["name"]
-            print(f"--- {name}\n" + self.cluster.kubectl("logs", "-n", namespace, name, "--tail=40", check=False))
 
     def until(self, what, look, seconds=120):
         """What `look` finds, once that is true."""

@@ -1,0 +1,240 @@
+#include "coordinator/kubernetes/api.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/base/digits.h"
+#include "lib/base/status.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr char kAccount[] = "/var/run/secrets/kubernetes.io/serviceaccount";
+constexpr Duration kPatience = std::chrono::seconds(30);
+constexpr Duration kConnectPatience = std::chrono::seconds(10);
+constexpr int64_t kLongestRetryAfter = 300;  // seconds
+
+// Once a program, before any of its threads makes a handle.
+void Begin() {
+  static const bool begun = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  (void)begun;
+}
+
+// What is under way of one request.
+struct Transfer {
+  const std::atomic<bool>* stop = nullptr;
+  KubeAnswer answer;
+  std::function<bool(absl::string_view)> on_line;  // null: all is kept
+  std::string line;                                // what has come of it
+  bool is_over = false;                            // nobody wants more
+  bool is_too_long = false;
+};
+
+// A watch that is refused says so in a body like any other.
+bool IsStreamed(CURL* curl, const Transfer& transfer) {
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  return transfer.on_line != nullptr && status == 200;
+}
+
+struct Receiver {
+  CURL* curl = nullptr;
+  Transfer* transfer = nullptr;
+};
+
+size_t OnBytes(char* bytes, size_t, size_t count, void* context) {
+  const auto* receiver = static_cast<Receiver*>(context);
+  Transfer& transfer = *receiver->transfer;
+  absl::string_view rest(bytes, count);
+  if (!IsStreamed(receiver->curl, transfer)) {
+    transfer.is_too_long = transfer.answer.body.size() + count > kLongestKubeAnswer;
+    if (transfer.is_too_long) return 0;
+    transfer.answer.body.append(rest.data(), rest.size());
+    return count;
+  }
+  while (!rest.empty()) {
+    const size_t end = rest.find('\n');
+    const absl::string_view piece = rest.substr(0, end);
+    transfer.line.append(piece.data(), piece.size());
+    transfer.is_too_long = transfer.line.size() > kLongestKubeLine;
+    if (transfer.is_too_long) return 0;
+    if (end == absl::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+    if (!transfer.line.empty() && !transfer.on_line(std::exchange(transfer.line, {}))) {
+      transfer.is_over = true;
+      return 0;
+    }
+  }
+  return count;
+}
+
+size_t OnHeader(char* bytes, size_t, size_t count, void* context) {
+  const absl::string_view line(bytes, count);
+  constexpr absl::string_view kRetryAfter = "retry-after:";
+  if (!absl::StartsWithIgnoreCase(line, kRetryAfter)) return count;
+  int64_t seconds = 0;
+  const std::string value(absl::StripAsciiWhitespace(line.substr(kRetryAfter.size())));
+  if (ParseDigits(value, &seconds) && seconds > 0)
+    static_cast<Transfer*>(context)->answer.retry_after =
+        std::chrono::seconds(std::min(seconds, kLongestRetryAfter));
+  return count;
+}
+
+int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return *static_cast<Transfer*>(context)->stop ? 1 : 0;
+}
+
+// Zero: without end.
+struct Times {
+  Duration whole{};
+  Duration silence{};
+};
+
+long Milliseconds(Duration time) {
+  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
+}
+
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using Headers = std::unique_ptr<curl_slist, FreeList>;
+
+void Append(Headers& headers, const std::string& line) {
+  curl_slist* const longer = curl_slist_append(headers.get(), line.c_str());
+  if (longer == nullptr) return;  // for want of memory: the server refuses what lacks it
+  (void)headers.release();
+  headers.reset(longer);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadMountedFile(const std::string& path) {
+  constexpr size_t kMost = size_t{64} << 10;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMost, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
+  if (text.empty())
+    return absl::UnavailableError(absl::StrCat(path, " cannot be read, or is empty"));
+  return text;
+}
+
+absl::StatusOr<std::string> NamespaceOfThisPod() {
+  MUSTER_ASSIGN_OR_RETURN(const std::string text,
+                          ReadMountedFile(absl::StrCat(kAccount, "/namespace")));
+  return std::string(absl::StripAsciiWhitespace(text));
+}
+
+absl::StatusOr<KubeServer> ServerOfThisPod() {
+  const char* const host = std::getenv("KUBERNETES_SERVICE_HOST");
+  const char* const port = std::getenv("KUBERNETES_SERVICE_PORT");
+  if (host == nullptr || port == nullptr)
+    return absl::FailedPreconditionError(
+        "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set, as the kubelet sets them "
+        "for each pod: run it in a pod");
+  const std::string name = host;
+  const std::string written = absl::StrContains(name, ':') ? absl::StrCat("[", name, "]") : name;
+  KubeServer server{.url = absl::StrCat("https://", written, ":", port),
+                    .token_file = absl::StrCat(kAccount, "/token"),
+                    .authority_file = absl::StrCat(kAccount, "/ca.crt")};
+  if (const auto token = ReadMountedFile(server.token_file); !token.ok())
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the token of the pod's service account cannot be read (", token.status().message(),
+        "): its automountServiceAccountToken is to be true"));
+  return server;
+}
+
+struct KubeApi::Handle {
+  CURL* curl = nullptr;
+};
+
+KubeApi::KubeApi(KubeServer server, const std::atomic<bool>& stop)
+    : server_(std::move(server)), stop_(stop), handle_(std::make_unique<Handle>()) {
+  Begin();
+  handle_->curl = curl_easy_init();
+}
+
+KubeApi::~KubeApi() {
+  if (handle_->curl != nullptr) curl_easy_cleanup(handle_->curl);
+}
+
+namespace {
+
+absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const std::string& method,
+                                   const std::string& path, const std::string& body,
+                                   const std::string& type, const Times& times,
+                                   Transfer& transfer) {
+  if (curl == nullptr) return absl::UnavailableError("there is no memory for a request");
+  MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadMountedFile(server.token_file));
+  curl_easy_reset(curl);  // but for its connections
+  const std::string url = server.url + path;
+  std::array<char, CURL_ERROR_SIZE> why{};
+  Receiver receiver{curl, &transfer};
+  Headers headers;
+  Append(headers, absl::StrCat("Authorization: Bearer ", absl::StripAsciiWhitespace(token)));
+  Append(headers, "Accept: application/json");
+  if (!type.empty()) Append(headers, absl::StrCat("Content-Type: ", type));
+  Append(headers, "Expect:");
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");  // the API of the own cluster is behind none
+  curl_easy_setopt(curl, CURLOPT_CAINFO, server.authority_file.c_str());
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method.c_str());
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(kConnectPatience));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, Milliseconds(times.whole));
+  if (times.silence > Duration::zero()) {
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, Milliseconds(times.silence) / 1000);
+  }
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why.data());
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &receiver);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  if (!body.empty()) {
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+  }
+  const CURLcode code = curl_easy_perform(curl);
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  transfer.answer.status = static_cast<int>(status);
+  if (code == CURLE_OK || transfer.is_over) return std::move(transfer.answer);
+  if (transfer.is_too_long)
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the answer of the Kubernetes API to ", path, " is too long"));
+  if (*transfer.stop) return absl::CancelledError("this coordinator ends");
+  return absl::UnavailableError(
+      absl::StrCat("the Kubernetes API at ", server.url,
+                   " does not answer: ", why[0] != '\0' ? why.data() : curl_easy_strerror(code)));
+}
+
+}  // namespace
+
+absl::StatusOr<KubeAnswer> KubeApi::Ask(const std::string& method, const std::string& path,
+                                        const std::string& body, const std::string& type) {
+  Transfer transfer{.stop = &stop_};
+  return Perform(handle_->curl, server_, method, path, body, type, {.whole = kPatience}, transfer);
+}
+
+absl::StatusOr<KubeAnswer> KubeApi::Stream(const std::string& path, Duration silence,
+                                           const std::function<bool(absl::string_view)>& on_line) {
+  Transfer transfer{.stop = &stop_, .on_line = on_line};
+  return Perform(handle_->curl, server_, "GET", path, "", "", {.silence = silence}, transfer);
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,326 @@
+#include "coordinator/kubernetes/launcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/status.h"
+#include "lib/log/log.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr Duration kLook = std::chrono::milliseconds(200);
+constexpr Duration kFirstPause = std::chrono::seconds(1);
+constexpr Duration kLongestPause = std::chrono::seconds(60);
+constexpr Duration kLookForJobSets = std::chrono::seconds(60);
+constexpr char kApply[] = "application/apply-patch+yaml";
+constexpr char kMerge[] = "application/merge-patch+json";
+constexpr char kJson[] = "application/json";
+constexpr char kJobs[] = "jobs", kJobSets[] = "jobsets", kPods[] = "pods";
+
+Time Now() { return RealClock().Now(); }
+
+// What this coordinator is to be allowed, as deploy/k8s grants it.
+struct Right {
+  const char* group;
+  const char* resource;
+  const char* verb;
+};
+constexpr Right kRights[] = {
+    {"batch", kJobs, "create"}, {"batch", kJobs, "patch"}, {"batch", kJobs, "delete"},
+    {"batch", kJobs, "list"},   {"batch", kJobs, "watch"}, {"", kPods, "list"},
+    {"", kPods, "watch"},
+};
+constexpr char kJobSetGroup[] = "jobset.x-k8s.io";
+constexpr const char* kVerbs[] = {"create", "patch", "delete", "list", "watch"};
+
+std::string ReviewOf(const std::string& name_space, const Right& right) {
+  return absl::StrFormat(
+      R"({"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{)"
+      R"("resourceAttributes":{"namespace":"%s","group":"%s","resource":"%s","verb":"%s"}}})",
+      name_space, right.group, right.resource, right.verb);
+}
+
+}  // namespace
+
+Launcher::Launcher(LauncherOptions options)
+    : options_(std::move(options)),
+      place_(options_.place),
+      api_(options_.server, stopping_),
+      thread_([this] { Run(); }) {}
+
+Launcher::~Launcher() {
+  stopping_ = true;
+  stop_.Stop();
+  thread_.join();
+}
+
+void Launcher::Run() {
+  const std::string selector = SelectorOf(place_.cluster);
+  watchers_.push_back(std::make_unique<Watcher>(
+      options_.server, CollectionOf(LaunchKind::kIndexedJob, place_.name_space), selector,
+      EventsOf(LaunchKind::kIndexedJob)));
+  watchers_.push_back(
+      std::make_unique<Watcher>(options_.server, PodsOf(place_.name_space), selector, PodEvents()));
+  while (!stopping_) {
+    FindOut();
+    if (const LaunchesPtr wanted = options_.wanted()) Look(*wanted);
+    if (stop_.WaitFor(kLook)) break;
+  }
+  job_sets_.reset();
+  watchers_.clear();
+}
+
+// Whether the cluster has JobSets, which may come later; and, the first time, what we may do.
+void Launcher::FindOut() {
+  if (place_.has_job_sets) return;
+  const bool is_first = looked_for_job_sets_ == Time();
+  if (!is_first && Now() - looked_for_job_sets_ < kLookForJobSets) return;
+  const absl::StatusOr<KubeAnswer> found = api_.Ask("GET", "/apis/jobset.x-k8s.io/v1alpha2");
+  if (!found.ok() || found->status >= 500) {
+    if (is_first) looked_for_job_sets_ = Now() - kLookForJobSets + kFirstPause;
+    return;
+  }
+  looked_for_job_sets_ = Now();
+  place_.has_job_sets = found->status == 200;
+  if (place_.has_job_sets) {
+    job_sets_ = std::make_unique<Watcher>(
+        options_.server, CollectionOf(LaunchKind::kJobSet, place_.name_space),
+        SelectorOf(place_.cluster), EventsOf(LaunchKind::kJobSet));
+  }
+  if (!is_first && !place_.has_job_sets) return;
+  LogInfo("jobs get pods in namespace %s of Kubernetes, by %s", place_.name_space,
+          place_.has_job_sets ? "JobSets, and Indexed Jobs where their number may change"
+                              : "Indexed Jobs, as it has no JobSets");
+  std::vector<Right> rights(std::begin(kRights), std::end(kRights));
+  if (place_.has_job_sets)
+    for (const char* verb : kVerbs) rights.push_back({kJobSetGroup, kJobSets, verb});
+  for (const Right& right : rights) {
+    const absl::StatusOr<KubeAnswer> answer =
+        api_.Ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                 ReviewOf(place_.name_space, right), kJson);
+    if (answer.ok() && answer->status == 201 && !IsAllowedIn(answer->body))
+      LogWarning(
+          "the service account of this coordinator may not %s %s in namespace %s of Kubernetes: "
+          "grant it, as deploy/k8s/base does; jobs get no pods without it",
+          right.verb, right.resource, place_.name_space);
+  }
+}
+
+WatcherEvents Launcher::EventsOf(LaunchKind kind) {
+  const std::string name = kind == LaunchKind::kJobSet ? kJobSets : kJobs;
+  return {.on_list =
+              [this, kind](const std::vector<std::string>& objects) {
+                {
+                  const MutexLock lock(mutex_);
+                  std::erase_if(seen_.launches,
+                                [&](const auto& entry) { return entry.second.kind == kind; });
+                  if (kind == LaunchKind::kIndexedJob) seen_.part_failures.clear();
+                }
+                for (const std::string& object : objects) PutLaunch(kind, object);
+              },
+          .on_put = [this, kind](const std::string& object) { PutLaunch(kind, object); },
+          .on_gone =
+              [this, kind](const std::string& object) {
+                const std::optional<SeenLaunch> gone = LaunchIn(kind, object);
+                const std::optional<PartFailure> part = PartFailureIn(object);
+                const MutexLock lock(mutex_);
+                if (part) seen_.part_failures.erase(part->launch);
+                if (!gone) return;
+                const auto it = seen_.launches.find(gone->name);
+                if (it != seen_.launches.end() && it->second.uid == gone->uid)
+                  seen_.launches.erase(it);
+              },
+          .on_trouble =
+              [this, name](const absl::Status& why) {
+                const MutexLock lock(mutex_);
+                kinds_[name] = why;
+              }};
+}
+
+void Launcher::PutLaunch(LaunchKind kind, const std::string& object) {
+  std::optional<SeenLaunch> seen = LaunchIn(kind, object);
+  const std::optional<PartFailure> part = PartFailureIn(object);
+  const MutexLock lock(mutex_);
+  if (part) seen_.part_failures[part->launch] = part->why;
+  if (seen) seen_.launches.insert_or_assign(seen->name, *seen);
+}
+
+WatcherEvents Launcher::PodEvents() {
+  const auto put = [this](const std::string& object) {
+    std::optional<SeenPod> pod = PodIn(object);
+    if (!pod) return;
+    const MutexLock lock(mutex_);
+    seen_.pods[pod->launch].insert_or_assign(pod->name, *pod);
+  };
+  return {.on_list =
+              [this, put](const std::vector<std::string>& objects) {
+                {
+                  const MutexLock lock(mutex_);
+                  seen_.pods.clear();
+                }
+                for (const std::string& object : objects) put(object);
+              },
+          .on_put = put,
+          .on_gone =
+              [this](const std::string& object) {
+                const std::optional<SeenPod> gone = PodIn(object);
+                if (!gone) return;
+                const MutexLock lock(mutex_);
+                const auto it = seen_.pods.find(gone->launch);
+                if (it == seen_.pods.end()) return;
+                it->second.erase(gone->name);
+                if (it->second.empty()) seen_.pods.erase(it);
+              },
+          .on_trouble =
+              [this](const absl::Status& why) {
+                const MutexLock lock(mutex_);
+                kinds_[kPods] = why;
+              }};
+}
+
+// Nothing: not all of it has been listed yet.
+std::optional<SeenCluster> Launcher::Seen() {
+  const MutexLock lock(mutex_);
+  std::vector<std::string> kinds = {kJobs, kPods};
+  if (place_.has_job_sets) kinds.emplace_back(kJobSets);
+  for (const std::string& kind : kinds)
+    if (!kinds_.contains(kind)) return std::nullopt;
+  return seen_;
+}
+
+void Launcher::Look(const Launches& wanted) {
+  if (looked_for_job_sets_ == Time()) return;
+  const std::optional<SeenCluster> seen = Seen();
+  if (!seen) return;
+  std::string trouble;  // with looking
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [kind, why] : kinds_)
+      if (!why.ok()) trouble = std::string(why.message());
+  }
+  // Who cannot see what there is changes nothing: it might make something twice, or end the wrong.
+  if (trouble.empty()) {
+    for (const LaunchStep& step : StepsFor(wanted, *seen)) {
+      if (stopping_) return;
+      const std::string& name =
+          step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
+      const auto before = troubles_.find(name);
+      if (before != troubles_.end() &&
+          (Now() < before->second.next || !before->second.failure.empty()))
+        continue;
+      std::optional<Duration> retry_after;
+      const absl::Status done = Take(step, retry_after);
+      Note(step, done, retry_after);
+    }
+  }
+  std::set<std::string> names;
+  for (const Launch& launch : wanted) names.insert(launch.name);
+  for (const auto& [name, there] : seen->launches) names.insert(name);
+  const auto is_of_none = [&](const auto& entry) { return !names.contains(entry.first); };
+  std::erase_if(troubles_, is_of_none);
+  std::erase_if(told_, is_of_none);
+  std::erase_if(made_at_, is_of_none);
+  std::erase_if(without_image_since_, is_of_none);
+  if (!trouble.empty())
+    for (const Launch& launch : wanted) {
+      Trouble& of_launch = troubles_[launch.name];
+      if (of_launch.failure.empty()) of_launch.text = trouble;
+    }
+  Tell(wanted, *seen);
+}
+
+absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& retry_after) {
+  absl::StatusOr<KubeAnswer> answer;
+  switch (step.kind) {
+    case LaunchStep::Kind::kMake: {
+      const LaunchKind kind = KindOf(step.launch, place_);
+      answer = api_.Ask("PATCH",
+                        absl::StrCat(PathOf(kind, place_.name_space, step.launch.name),
+                                     "?fieldManager=muster&fieldValidation=Strict"),
+                        ObjectOf(step.launch, place_), kApply);
+      // Somebody has taken the kind away.
+      if (answer.ok() && answer->status == 404 && kind == LaunchKind::kJobSet)
+        place_.has_job_sets = false;
+      // It is seen a moment later: until then nothing else is to be made of it.
+      if (answer.ok() && answer->status < 300) {
+        const std::optional<SeenLaunch> made = LaunchIn(kind, answer->body);
+        const MutexLock lock(mutex_);
+        if (made) seen_.launches.try_emplace(made->name, *made);
+      }
+      break;
+    }
+    case LaunchStep::Kind::kResize:
+      answer = api_.Ask("PATCH",
+                        absl::StrCat(PathOf(step.seen.kind, place_.name_space, step.launch.name),
+                                     "?fieldManager=muster"),
+                        SizePatch(step.launch.hosts), kMerge);
+      break;
+    case LaunchStep::Kind::kEnd:
+      // Another coordinator may know more than this one.
+      MUSTER_RETURN_IF_ERROR(options_.check_claim());
+      answer = api_.Ask("DELETE", PathOf(step.seen.kind, place_.name_space, step.seen.name),
+                        DeletionOf(step.seen), kJson);
+      if (answer.ok() && answer->status == 404) return absl::OkStatus();
+      break;
+  }
+  MUSTER_RETURN_IF_ERROR(answer.status());
+  retry_after = answer->retry_after;
+  return StatusOfAnswer(*answer);
+}
+
+void Launcher::Note(const LaunchStep& step, const absl::Status& done,
+                    std::optional<Duration> retry_after) {
+  const bool ends = step.kind == LaunchStep::Kind::kEnd;
+  const std::string& name = ends ? step.seen.name : step.launch.name;
+  if (done.ok()) {
+    troubles_.erase(name);
+    LogInfo("%s %s in Kubernetes%s", ends ? "ends" : "makes", name,
+            ends ? "" : absl::StrCat(": ", step.launch.hosts, " pods of job ", step.launch.job));
+    return;
+  }
+  if (absl::IsCancelled(done)) return;
+  Trouble& trouble = troubles_[name];
+  const std::string text(done.message());
+  if (trouble.text != text) LogWarning("%s: %s", name, text);
+  trouble.text = text;
+  // The same object will be refused again.
+  if (absl::IsInvalidArgument(done) && step.kind == LaunchStep::Kind::kMake) trouble.failure = text;
+  trouble.pause =
+      trouble.pause == Duration() ? kFirstPause : std::min(2 * trouble.pause, kLongestPause);
+  if (absl::IsPermissionDenied(done)) trouble.pause = kLongestPause;
+  trouble.next = Now() + retry_after.value_or(trouble.pause);
+}
+
+void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
+  const Time now = Now();
+  for (const Launch& launch : wanted) {
+    const std::string& name = launch.name;
+    if (LacksImage(seen, name))
+      without_image_since_.try_emplace(name, now);
+    else
+      without_image_since_.erase(name);
+    if (seen.launches.contains(name)) made_at_.try_emplace(name, now);
+    const auto since = [&](const std::map<std::string, Time>& times) {
+      const auto it = times.find(name);
+      return it == times.end() ? Duration()
+                               : std::chrono::duration_cast<Duration>(now - it->second);
+    };
+    LaunchTold told = ToldOf(launch, seen, since(without_image_since_), since(made_at_));
+    if (const auto it = troubles_.find(name); it != troubles_.end() && told.failure.empty()) {
+      told.why = it->second.text;
+      told.failure = it->second.failure;
+      told.is_over = !told.failure.empty();
+      told.exit_code = told.is_over ? kExitBadConfiguration : 1;
+    }
+    const auto before = told_.find(name);
+    if (before != told_.end() && before->second == told) continue;
+    if (options_.tell(told)) told_.insert_or_assign(name, std::move(told));
+  }
+}
+
+}  // namespace muster::coordinator

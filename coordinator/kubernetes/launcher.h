@@ -1,0 +1,84 @@
+// Makes pods for jobs, keeps their number, and ends them (docs/hosts.md section 12): compares what
+// the coordinator wants with what a Kubernetes cluster has, again and again. Remembers nothing that
+// a restart would have to know.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/kubernetes/api.h"
+#include "coordinator/kubernetes/plan.h"
+#include "coordinator/kubernetes/watcher.h"
+#include "coordinator/state/launch.h"
+#include "lib/base/mutex.h"
+#include "lib/base/stop_signal.h"
+
+namespace muster::coordinator {
+
+struct LauncherOptions {
+  KubeServer server;
+  LaunchPlace place;  // whether there are JobSets is found out
+  // Asked several times a second: what is wanted. Null: nobody knows yet.
+  std::function<LaunchesPtr()> wanted;
+  // Asked before anything is ended. kAborted: another coordinator has taken this one's place.
+  std::function<absl::Status()> check_claim;
+  // What a launch lacks, or that it has failed. False: nobody could hear it, and it is told again.
+  std::function<bool(const LaunchTold&)> tell;
+};
+
+class Launcher {
+ public:
+  explicit Launcher(LauncherOptions options);
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+
+ private:
+  // Of one launch that could not be made, changed or ended.
+  struct Trouble {
+    std::string text;
+    std::string failure;  // it never will be
+    Time next{};          // when it is tried again
+    Duration pause{};
+  };
+
+  void Run();
+  void FindOut();
+  void Look(const Launches& wanted);
+  absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
+  void Note(const LaunchStep& step, const absl::Status& done, std::optional<Duration> retry_after);
+  void Tell(const Launches& wanted, const SeenCluster& seen);
+  std::optional<SeenCluster> Seen();
+  WatcherEvents EventsOf(LaunchKind kind);
+  WatcherEvents PodEvents();
+  void PutLaunch(LaunchKind kind, const std::string& object);
+
+  const LauncherOptions options_;
+  LaunchPlace place_;
+  std::atomic<bool> stopping_{false};
+  StopSignal stop_;
+  KubeApi api_;
+  std::map<std::string, Trouble> troubles_;          // by launch
+  std::map<std::string, LaunchTold> told_;           // what was heard last, likewise
+  std::map<std::string, Time> made_at_;              // seen first, likewise
+  std::map<std::string, Time> without_image_since_;  // likewise
+  Time looked_for_job_sets_{};
+
+  mutable Mutex mutex_;
+  SeenCluster seen_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, absl::Status> kinds_ ABSL_GUARDED_BY(mutex_);  // how it stands, by kind
+
+  std::vector<std::unique_ptr<Watcher>> watchers_;
+  std::unique_ptr<Watcher> job_sets_;
+  std::thread thread_;
+};
+
+}  // namespace muster::coordinator

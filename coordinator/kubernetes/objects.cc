@@ -1,0 +1,346 @@
+#include "coordinator/kubernetes/objects.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/digits.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/hash.h"
+#include "lib/base/status.h"
+#include "lib/config/document.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::coordinator {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr char kOfCluster[] = "muster.dev/cluster";
+constexpr char kOfLaunch[] = "muster.dev/launch";
+constexpr char kOfJob[] = "muster.dev/job";  // an annotation: an id may be no label's value
+constexpr char kContainer[] = "muster";
+constexpr char kGpu[] = "nvidia.com/gpu";
+constexpr char kSetOfPods[] = "hosts";  // of a JobSet
+constexpr size_t kLongestLabel = 63;
+constexpr int kMostPodFailures = 100;  // of a host, at pauses of up to six minutes: some hours
+
+Json Parse(absl::string_view text) {
+  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+// null where there is no such thing.
+const Json& At(const Json& object, const char* key) {
+  static const Json kNull;
+  if (!object.is_object()) return kNull;
+  const auto it = object.find(key);
+  return it == object.end() ? kNull : *it;
+}
+
+const Json& At(const Json& object, const char* key, const char* then) {
+  return At(At(object, key), then);
+}
+
+std::string TextOf(const Json& value) { return value.is_string() ? value.get<std::string>() : ""; }
+
+int32_t NumberOf(const Json& value) { return value.is_number_integer() ? value.get<int32_t>() : 0; }
+
+bool IsTrue(const Json& value) { return value.is_boolean() && value.get<bool>(); }
+
+Json LabelsOf(const Launch& launch, const LaunchPlace& place) {
+  Json labels = {{"app.kubernetes.io/name", "muster-job"},
+                 {"app.kubernetes.io/managed-by", "muster"},
+                 {kOfCluster, LabelOf(place.cluster)},
+                 {kOfLaunch, launch.name}};
+  return labels;
+}
+
+// Exit codes are those of docs/operations.md: what the same pod anew would not mend ends the job.
+Json FailurePolicy() {
+  return {{"rules",
+           {{{"action", "FailJob"},
+             {"onExitCodes",
+              {{"operator", "In"},
+               {"values",
+                {kExitBadConfiguration, kExitBadData, kExitNotFinite, kExitStopped,
+                 kExitOtherEnvironment}}}}},
+            {{"action", "Ignore"}, {"onExitCodes", {{"operator", "In"}, {"values", {kExitLater}}}}},
+            {{"action", "Ignore"}, {"onPodConditions", {{{"type", "DisruptionTarget"}}}}}}}};
+}
+
+Json PodOf(const Launch& launch, const LaunchPlace& place) {
+  Json pod = Parse(place.pod);
+  Json& labels = pod["metadata"]["labels"];
+  labels.update(LabelsOf(launch, place));
+  pod["metadata"]["annotations"][kOfJob] = launch.job;
+  if (launch.devices_each > 0)
+    for (Json& container : pod["spec"]["containers"])
+      if (TextOf(At(container, "name")) == kContainer)
+        container["resources"]["limits"][kGpu] = launch.devices_each;
+  return pod;
+}
+
+Json JobSpecOf(const Launch& launch, const LaunchPlace& place) {
+  return {{"completionMode", "Indexed"},      {"completions", launch.hosts},
+          {"parallelism", launch.hosts},      {"backoffLimitPerIndex", kMostPodFailures},
+          {"podReplacementPolicy", "Failed"}, {"podFailurePolicy", FailurePolicy()},
+          {"template", PodOf(launch, place)}};
+}
+
+// Labels of the job are those of the object: Kueue, for one, looks for its queue there.
+Json MetadataOf(const Launch& launch, const LaunchPlace& place) {
+  Json labels = launch.labels;
+  if (labels.is_null()) labels = Json::object();
+  labels.update(LabelsOf(launch, place));
+  return {{"name", launch.name},
+          {"namespace", place.name_space},
+          {"labels", labels},
+          {"annotations", {{kOfJob, launch.job}}}};
+}
+
+const Json* ConditionOf(const Json& object, absl::string_view type) {
+  const Json& conditions = At(object, "status", "conditions");
+  if (!conditions.is_array()) return nullptr;
+  for (const Json& condition : conditions)
+    if (TextOf(At(condition, "type")) == type && TextOf(At(condition, "status")) == "True")
+      return &condition;
+  return nullptr;
+}
+
+std::string WhyOf(const Json& condition) {
+  const std::string reason = TextOf(At(condition, "reason"));
+  const std::string message = TextOf(At(condition, "message"));
+  if (message.empty()) return reason;
+  return reason.empty() ? message : absl::StrCat(reason, ": ", message);
+}
+
+// What a container waits for that no time alone will bring.
+const std::set<std::string>& HasNoImage() {
+  static const std::set<std::string> kReasons = {"ErrImagePull", "ImagePullBackOff",
+                                                 "InvalidImageName", "ErrImageNeverPull"};
+  return kReasons;
+}
+
+// The end of a log, which the kubelet puts there (terminationMessagePolicy: FallbackToLogsOnError).
+std::string LastWordsIn(const Json& terminated) {
+  constexpr size_t kMost = 400;
+  std::string words(absl::StripAsciiWhitespace(TextOf(At(terminated, "message"))));
+  std::replace(words.begin(), words.end(), '\n', ' ');
+  return words.size() <= kMost ? words : absl::StrCat("…", words.substr(words.size() - kMost));
+}
+
+void LookAtContainers(const Json& pod, SeenPod& seen) {
+  const Json& containers = At(pod, "status", "containerStatuses");
+  if (!containers.is_array()) return;
+  for (const Json& container : containers) {
+    const Json& terminated = At(container, "state", "terminated");
+    if (seen.exit_code == 0) seen.exit_code = NumberOf(At(terminated, "exitCode"));
+    if (seen.last_words.empty() && seen.exit_code != 0) seen.last_words = LastWordsIn(terminated);
+    const Json& waiting = At(container, "state", "waiting");
+    const std::string reason = TextOf(At(waiting, "reason"));
+    if (reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing") continue;
+    seen.waits_for = WhyOf(waiting);
+    seen.has_no_image = HasNoImage().contains(reason);
+  }
+}
+
+}  // namespace
+
+std::string LabelOf(const std::string& cluster) {
+  const auto fits = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+  };
+  const bool is_one = !cluster.empty() && cluster.size() <= kLongestLabel &&
+                      std::all_of(cluster.begin(), cluster.end(), fits) &&
+                      absl::ascii_isalnum(static_cast<unsigned char>(cluster.back()));
+  if (is_one) return cluster;
+  return absl::StrFormat("id-%016x", HashBytes({cluster.data(), cluster.size()}));
+}
+
+absl::StatusOr<std::string> ParsePodTemplate(const std::string& text, const std::string& source) {
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseYamlDocument(text, source));
+  Json pod = std::move(document.root);
+  if (!pod.is_object())
+    return absl::InvalidArgumentError("it is no object with `metadata` and `spec`, as of a pod");
+  if (pod.contains("template")) pod = Json(pod["template"]);  // of a PodTemplate
+  const Json& containers = At(pod, "spec", "containers");
+  const bool has_it =
+      containers.is_array() && std::any_of(containers.begin(), containers.end(), [](const Json& c) {
+        return TextOf(At(c, "name")) == kContainer;
+      });
+  if (!has_it)
+    return absl::InvalidArgumentError(
+        "`spec.containers` has none that is called muster, in which muster agent runs");
+  for (const char* key : {"labels", "annotations"}) {
+    Json& map = pod["metadata"][key];
+    if (map.is_null()) map = Json::object();
+    if (!map.is_object())
+      return absl::InvalidArgumentError(absl::StrCat("`metadata.", key, "` is no map"));
+  }
+  // Only so does a pod's exit code count for the job.
+  pod["spec"]["restartPolicy"] = "Never";
+  return pod.dump();
+}
+
+LaunchKind KindOf(const Launch& launch, const LaunchPlace& place) {
+  return launch.is_elastic || !place.has_job_sets ? LaunchKind::kIndexedJob : LaunchKind::kJobSet;
+}
+
+std::string CollectionOf(LaunchKind kind, const std::string& name_space) {
+  return kind == LaunchKind::kJobSet
+             ? absl::StrCat("/apis/jobset.x-k8s.io/v1alpha2/namespaces/", name_space, "/jobsets")
+             : absl::StrCat("/apis/batch/v1/namespaces/", name_space, "/jobs");
+}
+
+std::string PathOf(LaunchKind kind, const std::string& name_space, const std::string& name) {
+  return absl::StrCat(CollectionOf(kind, name_space), "/", name);
+}
+
+std::string PodsOf(const std::string& name_space) {
+  return absl::StrCat("/api/v1/namespaces/", name_space, "/pods");
+}
+
+std::string SelectorOf(const std::string& cluster) {
+  return absl::StrCat("labelSelector=muster.dev%2Fcluster%3D", LabelOf(cluster));
+}
+
+std::string ObjectOf(const Launch& launch, const LaunchPlace& place) {
+  Json object = {{"metadata", MetadataOf(launch, place)}};
+  if (KindOf(launch, place) == LaunchKind::kIndexedJob) {
+    object["apiVersion"] = "batch/v1";
+    object["kind"] = "Job";
+    object["spec"] = JobSpecOf(launch, place);
+    return object.dump();
+  }
+  object["apiVersion"] = "jobset.x-k8s.io/v1alpha2";
+  object["kind"] = "JobSet";
+  object["spec"] = {{"failurePolicy", {{"maxRestarts", 0}}},
+                    {"replicatedJobs",
+                     {{{"name", kSetOfPods},
+                       {"replicas", 1},
+                       {"template",
+                        {{"metadata", {{"labels", LabelsOf(launch, place)}}},
+                         {"spec", JobSpecOf(launch, place)}}}}}}};
+  return object.dump();
+}
+
+std::string SizePatch(int32_t hosts) {
+  return Json({{"spec", {{"completions", hosts}, {"parallelism", hosts}}}}).dump();
+}
+
+std::optional<SeenLaunch> LaunchIn(LaunchKind kind, absl::string_view json) {
+  const Json object = Parse(json);
+  const Json& metadata = At(object, "metadata");
+  SeenLaunch seen{.name = TextOf(At(metadata, "name")),
+                  .uid = TextOf(At(metadata, "uid")),
+                  .kind = kind,
+                  .is_ending = !At(metadata, "deletionTimestamp").is_null(),
+                  .is_suspended = IsTrue(At(object, "spec", "suspend"))};
+  // The Job of a JobSet bears the labels of its pods, and another name.
+  if (seen.name.empty() || TextOf(At(At(metadata, "labels"), kOfLaunch)) != seen.name)
+    return std::nullopt;
+  const bool is_set = kind == LaunchKind::kJobSet;
+  const Json& sets = At(object, "spec", "replicatedJobs");
+  const Json* spec = &At(object, "spec");
+  if (is_set && sets.is_array() && !sets.empty()) spec = &At(sets.front(), "template", "spec");
+  seen.hosts = NumberOf(At(*spec, "completions"));
+  seen.is_complete = ConditionOf(object, is_set ? "Completed" : "Complete") != nullptr;
+  if (const Json* failed = ConditionOf(object, "Failed")) seen.failure = WhyOf(*failed);
+  return seen;
+}
+
+std::optional<PartFailure> PartFailureIn(absl::string_view json) {
+  const Json object = Parse(json);
+  const Json& metadata = At(object, "metadata");
+  const std::string launch = TextOf(At(At(metadata, "labels"), kOfLaunch));
+  const Json* const failed = ConditionOf(object, "Failed");
+  if (launch.empty() || launch == TextOf(At(metadata, "name")) || failed == nullptr)
+    return std::nullopt;
+  return PartFailure{launch, WhyOf(*failed)};
+}
+
+std::string DeletionOf(const SeenLaunch& seen) {
+  return Json({{"apiVersion", "v1"},
+               {"kind", "DeleteOptions"},
+               {"propagationPolicy", "Background"},
+               {"preconditions", {{"uid", seen.uid}}}})
+      .dump();
+}
+
+bool IsAllowedIn(absl::string_view json) { return IsTrue(At(Parse(json), "status", "allowed")); }
+
+std::optional<SeenPod> PodIn(absl::string_view json) {
+  const Json pod = Parse(json);
+  const Json& metadata = At(pod, "metadata");
+  SeenPod seen{.name = TextOf(At(metadata, "name")),
+               .launch = TextOf(At(At(metadata, "labels"), kOfLaunch)),
+               .is_ending = !At(metadata, "deletionTimestamp").is_null()};
+  if (seen.name.empty() || seen.launch.empty()) return std::nullopt;
+  const std::string phase = TextOf(At(pod, "status", "phase"));
+  if (phase == "Succeeded" || phase == "Failed") seen.is_ending = true;
+  seen.runs = phase == "Running" && !seen.is_ending;
+  if (phase == "Failed") LookAtContainers(pod, seen);
+  if (phase != "Pending") return seen;
+  const Json& conditions = At(pod, "status", "conditions");
+  if (conditions.is_array())
+    for (const Json& condition : conditions)
+      if (TextOf(At(condition, "type")) == "PodScheduled" &&
+          TextOf(At(condition, "status")) == "False")
+        seen.waits_for = WhyOf(condition);
+  LookAtContainers(pod, seen);
+  return seen;
+}
+
+absl::StatusOr<ListPiece> ListIn(absl::string_view json) {
+  const Json list = Parse(json);
+  const Json& items = At(list, "items");
+  if (!list.is_object() || !(items.is_array() || items.is_null()))
+    return absl::DataLossError("the Kubernetes API answers with something that is no list");
+  ListPiece piece{.version = TextOf(At(list, "metadata", "resourceVersion")),
+                  .next_piece = TextOf(At(list, "metadata", "continue"))};
+  for (const Json& item : items) piece.objects.push_back(item.dump());
+  return piece;
+}
+
+absl::StatusOr<WatchLine> LineIn(absl::string_view line) {
+  const Json json = Parse(line);
+  const std::string type = TextOf(At(json, "type"));
+  const Json& object = At(json, "object");
+  if (!object.is_object())
+    return absl::DataLossError("a line of a watch of the Kubernetes API is no event");
+  WatchLine out{.version = TextOf(At(object, "metadata", "resourceVersion"))};
+  if (type == "ERROR") {
+    out.code = NumberOf(At(object, "code"));
+    out.message = TextOf(At(object, "message"));
+    return out;
+  }
+  out.kind = type == "DELETED"    ? WatchLine::Kind::kGone
+             : type == "BOOKMARK" ? WatchLine::Kind::kBookmark
+                                  : WatchLine::Kind::kPut;
+  if (out.kind != WatchLine::Kind::kBookmark) out.object = object.dump();
+  return out;
+}
+
+std::string MessageIn(absl::string_view body) {
+  const std::string message = TextOf(At(Parse(body), "message"));
+  constexpr size_t kMost = 1000;
+  return message.empty() ? std::string(body.substr(0, kMost)) : message.substr(0, kMost);
+}
+
+int ExitCodeIn(const std::string& failure) {
+  const std::string before = "exit code ";
+  const size_t at = failure.find(before);
+  if (at == std::string::npos) return kExitFailed;
+  const std::string rest = failure.substr(at + before.size());
+  const size_t digits = rest.find_first_not_of("0123456789");
+  int code = 0;
+  const bool is_one = ParseDigits(rest.substr(0, digits), &code);
+  return is_one && EndsItsJob(code) ? code : kExitFailed;
+}
+
+}  // namespace muster::coordinator

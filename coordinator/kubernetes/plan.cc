@@ -1,0 +1,119 @@
+#include "coordinator/kubernetes/plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr Duration kImagePatience = std::chrono::minutes(10);
+constexpr Duration kPodsPatience = std::chrono::seconds(10);  // until controllers have made them
+
+const std::map<std::string, SeenPod>& PodsIn(const SeenCluster& seen, const std::string& launch) {
+  static const std::map<std::string, SeenPod> kNone;
+  const auto it = seen.pods.find(launch);
+  return it == seen.pods.end() ? kNone : it->second;
+}
+
+std::string NameOf(const SeenLaunch& seen) {
+  return absl::StrCat(seen.kind == LaunchKind::kJobSet ? "JobSet " : "Job ", seen.name);
+}
+
+}  // namespace
+
+std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen) {
+  std::vector<LaunchStep> steps;
+  std::set<std::string> names;
+  for (const Launch& launch : wanted) {
+    names.insert(launch.name);
+    const auto it = seen.launches.find(launch.name);
+    if (it == seen.launches.end()) {
+      steps.push_back({.kind = LaunchStep::Kind::kMake, .launch = launch});
+      continue;
+    }
+    const SeenLaunch& there = it->second;
+    const bool may_change = there.kind == LaunchKind::kIndexedJob && !there.is_ending &&
+                            there.failure.empty() && !there.is_complete;
+    if (may_change && there.hosts != launch.hosts)
+      steps.push_back({.kind = LaunchStep::Kind::kResize, .launch = launch, .seen = there});
+  }
+  for (const auto& [name, there] : seen.launches)
+    if (!names.contains(name) && !there.is_ending)
+      steps.push_back({.kind = LaunchStep::Kind::kEnd, .seen = there});
+  return steps;
+}
+
+bool LacksImage(const SeenCluster& seen, const std::string& launch) {
+  const auto& pods = PodsIn(seen, launch);
+  return std::any_of(pods.begin(), pods.end(), [](const auto& entry) {
+    return entry.second.has_no_image && !entry.second.is_ending;
+  });
+}
+
+LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration without_image,
+                  Duration since_made) {
+  LaunchTold told{.launch = launch.name};
+  const auto it = seen.launches.find(launch.name);
+  if (it == seen.launches.end()) {
+    told.text = "its pods are being made";
+    return told;
+  }
+  const SeenLaunch& there = it->second;
+  const auto part = seen.part_failures.find(launch.name);
+  // What is said of one that was deleted counts for none that takes its place.
+  if (!there.failure.empty() && !there.is_ending) {
+    const std::string& why = part == seen.part_failures.end() ? there.failure : part->second;
+    told.is_over = true;
+    told.exit_code = ExitCodeIn(why);
+    told.failure = absl::StrCat("Kubernetes has given up ", NameOf(there), ": ", why);
+    for (const auto& [name, pod] : PodsIn(seen, launch.name))
+      if (pod.exit_code == told.exit_code && !pod.last_words.empty()) {
+        absl::StrAppend(&told.failure, "; its last words: ", pod.last_words);
+        break;
+      }
+    return told;
+  }
+  if (there.is_complete && !there.is_ending) {
+    told.is_over = true;
+    told.failure = absl::StrCat("the pods of ", NameOf(there), " have ended as if all was done");
+    return told;
+  }
+  std::string waits_for;
+  int32_t count = 0;
+  int32_t run = 0;
+  for (const auto& [name, pod] : PodsIn(seen, launch.name)) {
+    if (pod.is_ending) continue;
+    ++count;
+    if (pod.runs) ++run;
+    if (waits_for.empty() || pod.has_no_image)
+      if (!pod.waits_for.empty()) waits_for = absl::StrCat("pod ", name, ": ", pod.waits_for);
+  }
+  if (without_image >= kImagePatience) {
+    told.failure = absl::StrCat("the image cannot be had: ", waits_for);
+    return told;
+  }
+  if (run == launch.hosts) return told;
+  told.text = absl::StrCat(run, " of ", Plural(launch.hosts, "pod"), " of ", NameOf(there),
+                           run == 1 ? " runs" : " run");
+  if (there.is_ending) {
+    told.why = "it was deleted, and is made again once it is gone";
+  } else if (there.is_suspended) {
+    told.why = "it is suspended: Kueue, or a person, is to let it run";
+  } else if (!waits_for.empty()) {
+    told.why = waits_for;
+  } else if (count < std::min(launch.hosts, there.hosts) && since_made >= kPodsPatience) {
+    told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
+                            ": a quota of its namespace, or its pod security, may stand in the "
+                            "way; kubectl describe tells more");
+  } else if (there.kind == LaunchKind::kJobSet && there.hosts < launch.hosts) {
+    told.why = "a JobSet keeps its number of pods: stop the job and resume it";
+  }
+  return told;
+}
+
+}  // namespace muster::coordinator

@@ -1,0 +1,35 @@
+// What is to be done for launches in a Kubernetes cluster, and what there is to tell of them: pure
+// functions of what is wanted and what is seen.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/kubernetes/objects.h"
+#include "lib/base/time.h"
+
+namespace muster::coordinator {
+
+struct SeenCluster {
+  std::map<std::string, SeenLaunch> launches;                  // by name
+  std::map<std::string, std::string> part_failures;            // of the Job of a JobSet, by launch
+  std::map<std::string, std::map<std::string, SeenPod>> pods;  // by launch and name
+};
+
+struct LaunchStep {
+  enum class Kind { kMake, kResize, kEnd };
+  Kind kind = Kind::kMake;
+  Launch launch{};    // of kMake and kResize
+  SeenLaunch seen{};  // of kResize and kEnd
+};
+std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen);
+
+// Of a launch that is wanted. `without_image`: for so long a pod of it has lacked its image.
+// `since_made`: for so long the object has been there.
+LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration without_image,
+                  Duration since_made);
+
+bool LacksImage(const SeenCluster& seen, const std::string& launch);
+
+}  // namespace muster::coordinator

@@ -1,0 +1,124 @@
+#include "coordinator/kubernetes/watcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/kubernetes/objects.h"
+#include "lib/base/status.h"
+
+namespace muster::coordinator {
+namespace {
+
+constexpr int kPiece = 500;  // objects of one answer
+constexpr int kWatchedSeconds =
+    240;  // until the server ends a watch, so that one that hangs is seen
+constexpr Duration kSilence = std::chrono::seconds(kWatchedSeconds + 30);
+constexpr Duration kFirstPause = std::chrono::milliseconds(250);
+constexpr Duration kLongestPause = std::chrono::seconds(30);
+constexpr int kGone = 410;
+
+}  // namespace
+
+absl::Status StatusOfAnswer(const KubeAnswer& answer) {
+  if (answer.status >= 200 && answer.status < 300) return absl::OkStatus();
+  const std::string text =
+      absl::StrCat("the Kubernetes API answers ", answer.status, ": ", MessageIn(answer.body));
+  switch (answer.status) {
+    case 400:
+    case 422: return absl::InvalidArgumentError(text);
+    case 401: return absl::UnauthenticatedError(text);
+    case 403: return absl::PermissionDeniedError(text);
+    case 404: return absl::NotFoundError(text);
+    case 409:
+    case kGone: return absl::AbortedError(text);
+    default: return absl::UnavailableError(text);
+  }
+}
+
+Watcher::Watcher(const KubeServer& server, std::string collection, std::string selector,
+                 WatcherEvents events)
+    : collection_(std::move(collection)),
+      selector_(std::move(selector)),
+      events_(std::move(events)),
+      api_(server, stopping_),
+      thread_([this] { Run(); }) {}
+
+Watcher::~Watcher() {
+  stopping_ = true;
+  stop_.Stop();
+  thread_.join();
+}
+
+void Watcher::Run() {
+  Duration pause = kFirstPause;
+  while (!stopping_) {
+    const Time began = RealClock().Now();
+    const absl::Status why = Follow();
+    if (stopping_) return;
+    if (!absl::IsAborted(why)) events_.on_trouble(why);
+    // What went well for a while begins anew at once.
+    if (RealClock().Now() - began > kLongestPause) pause = kFirstPause;
+    if (stop_.WaitFor(pause)) return;
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
+// Until it has lost the thread, or nobody answers.
+absl::Status Watcher::Follow() {
+  MUSTER_ASSIGN_OR_RETURN(std::string version, List());
+  events_.on_trouble(absl::OkStatus());
+  while (!stopping_) {
+    MUSTER_ASSIGN_OR_RETURN(version, Watch(version));
+  }
+  return absl::OkStatus();
+}
+
+// The version of what it has told.
+absl::StatusOr<std::string> Watcher::List() {
+  std::vector<std::string> objects;
+  for (std::string next;;) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const KubeAnswer answer,
+        api_.Ask("GET", absl::StrCat(collection_, "?", selector_, "&limit=", kPiece,
+                                     next.empty() ? "" : "&continue=", next)));
+    MUSTER_RETURN_IF_ERROR(StatusOfAnswer(answer));
+    MUSTER_ASSIGN_OR_RETURN(ListPiece piece, ListIn(answer.body));
+    for (std::string& object : piece.objects) objects.push_back(std::move(object));
+    next = std::move(piece.next_piece);
+    if (!next.empty()) continue;
+    events_.on_list(std::move(objects));
+    return piece.version;
+  }
+}
+
+// The version after which the next watch goes on. kAborted: what came after `version` is forgotten
+// there, so that all is to be listed again.
+absl::StatusOr<std::string> Watcher::Watch(const std::string& version) {
+  std::string newest = version;
+  absl::Status why;
+  const absl::StatusOr<KubeAnswer> answer =
+      api_.Stream(absl::StrCat(collection_, "?", selector_,
+                               "&watch=true&allowWatchBookmarks=true&resourceVersion=", version,
+                               "&timeoutSeconds=", kWatchedSeconds),
+                  kSilence, [&](absl::string_view text) {
+                    absl::StatusOr<WatchLine> line = LineIn(text);
+                    why = line.status();
+                    if (!line.ok()) return false;
+                    if (line->kind == WatchLine::Kind::kError) {
+                      why = StatusOfAnswer({.status = line->code, .body = line->message});
+                      return false;
+                    }
+                    if (!line->version.empty()) newest = line->version;
+                    if (line->kind == WatchLine::Kind::kPut) events_.on_put(line->object);
+                    if (line->kind == WatchLine::Kind::kGone) events_.on_gone(line->object);
+                    return !stopping_;
+                  });
+  MUSTER_RETURN_IF_ERROR(why);
+  MUSTER_RETURN_IF_ERROR(answer.status());
+  MUSTER_RETURN_IF_ERROR(StatusOfAnswer(*answer));
+  return newest;
+}
+
+}  // namespace muster::coordinator
