@@ -14,7 +14,6 @@ namespace muster::coordinator {
 namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(200);
-constexpr Duration kFirstPause = std::chrono::seconds(1);
 constexpr Duration kLongestPause = std::chrono::seconds(60);
 constexpr Duration kLookForJobSets = std::chrono::seconds(60);
 constexpr char kApply[] = "application/apply-patch+yaml";
@@ -82,7 +81,7 @@ void Launcher::FindOut() {
   if (!is_first && Now() - looked_for_job_sets_ < kLookForJobSets) return;
   const absl::StatusOr<KubeAnswer> found = api_.Ask("GET", "/apis/jobset.x-k8s.io/v1alpha2");
   if (!found.ok() || found->status >= 500) {
-    if (is_first) looked_for_job_sets_ = Now() - kLookForJobSets + kFirstPause;
+    if (is_first) looked_for_job_sets_ = Now() - kLookForJobSets + options_.first_pause;
     return;
   }
   looked_for_job_sets_ = Now();
@@ -196,15 +195,15 @@ std::optional<SeenCluster> Launcher::Seen() {
 void Launcher::Look(const Launches& wanted) {
   if (looked_for_job_sets_ == Time()) return;
   const std::optional<SeenCluster> seen = Seen();
-  if (!seen) return;
-  std::string trouble;  // with looking
+  cannot_see_.clear();
   {
     const MutexLock lock(mutex_);
     for (const auto& [kind, why] : kinds_)
-      if (!why.ok()) trouble = std::string(why.message());
+      if (!why.ok()) cannot_see_ = std::string(why.message());
   }
+  if (!seen && cannot_see_.empty()) return;
   // Who cannot see what there is changes nothing: it might make something twice, or end the wrong.
-  if (trouble.empty()) {
+  if (cannot_see_.empty()) {
     for (const LaunchStep& step : StepsFor(wanted, *seen)) {
       if (stopping_) return;
       const std::string& name =
@@ -220,18 +219,14 @@ void Launcher::Look(const Launches& wanted) {
   }
   std::set<std::string> names;
   for (const Launch& launch : wanted) names.insert(launch.name);
-  for (const auto& [name, there] : seen->launches) names.insert(name);
+  if (seen)
+    for (const auto& [name, there] : seen->launches) names.insert(name);
   const auto is_of_none = [&](const auto& entry) { return !names.contains(entry.first); };
   std::erase_if(troubles_, is_of_none);
   std::erase_if(told_, is_of_none);
   std::erase_if(made_at_, is_of_none);
   std::erase_if(without_image_since_, is_of_none);
-  if (!trouble.empty())
-    for (const Launch& launch : wanted) {
-      Trouble& of_launch = troubles_[launch.name];
-      if (of_launch.failure.empty()) of_launch.text = trouble;
-    }
-  Tell(wanted, *seen);
+  Tell(wanted, seen.value_or(SeenCluster()));
 }
 
 absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& retry_after) {
@@ -265,7 +260,13 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
       MUSTER_RETURN_IF_ERROR(options_.check_claim());
       answer = api_.Ask("DELETE", PathOf(step.seen.kind, place_.name_space, step.seen.name),
                         DeletionOf(step.seen), kJson);
-      if (answer.ok() && answer->status == 404) return absl::OkStatus();
+      if (answer.ok() && (answer->status < 300 || answer->status == 404)) {
+        const MutexLock lock(mutex_);
+        const auto it = seen_.launches.find(step.seen.name);
+        if (it != seen_.launches.end() && it->second.uid == step.seen.uid)
+          it->second.is_ending = true;
+        return absl::OkStatus();
+      }
       break;
   }
   MUSTER_RETURN_IF_ERROR(answer.status());
@@ -290,8 +291,8 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
   trouble.text = text;
   // The same object will be refused again.
   if (absl::IsInvalidArgument(done) && step.kind == LaunchStep::Kind::kMake) trouble.failure = text;
-  trouble.pause =
-      trouble.pause == Duration() ? kFirstPause : std::min(2 * trouble.pause, kLongestPause);
+  trouble.pause = trouble.pause == Duration() ? options_.first_pause
+                                              : std::min(2 * trouble.pause, kLongestPause);
   if (absl::IsPermissionDenied(done)) trouble.pause = kLongestPause;
   trouble.next = Now() + retry_after.value_or(trouble.pause);
 }
@@ -317,6 +318,7 @@ void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
       told.is_over = !told.failure.empty();
       told.exit_code = told.is_over ? kExitBadConfiguration : 1;
     }
+    if (!cannot_see_.empty() && told.failure.empty()) told.why = cannot_see_;
     const auto before = told_.find(name);
     if (before != told_.end() && before->second == told) continue;
     if (options_.tell(told)) told_.insert_or_assign(name, std::move(told));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,6 +33,7 @@ struct LauncherOptions {
   std::function<absl::Status()> check_claim;
   // What a launch lacks, or that it has failed. False: nobody could hear it, and it is told again.
   std::function<bool(const LaunchTold&)> tell;
+  Duration first_pause = std::chrono::seconds(1);  // after a refusal; the next ones are longer
 };
 
 class Launcher {
@@ -71,6 +73,7 @@ class Launcher {
   std::map<std::string, Time> made_at_;              // seen first, likewise
   std::map<std::string, Time> without_image_since_;  // likewise
   Time looked_for_job_sets_{};
+  std::string cannot_see_;  // why it does not know how it stands now; empty: it does
 
   mutable Mutex mutex_;
   SeenCluster seen_ ABSL_GUARDED_BY(mutex_);

@@ -81,6 +81,7 @@ JobJournal EverythingSet() {
                     {{3, ~0ull}, {PlacementNumber(70), "host-b", "ff00"}}};
   job.left_out = {"host-b", "host-c"};
   job.apart = {{"node-a", "node-b"}, {"node-a", "node-c"}};
+  job.launch = {.number = (int64_t{3} << 32) + 1, .is_elastic = true, .hosts = 4};
   job.recorded = Step(9);
   job.deleting = true;
   job.owner = "ada";
@@ -120,6 +121,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.signatures, b.signatures);
   EXPECT_EQ(a.left_out, b.left_out);
   EXPECT_EQ(a.apart, b.apart);
+  EXPECT_EQ(a.launch, b.launch);
   EXPECT_EQ(a.recorded, b.recorded);
   EXPECT_EQ(a.deleting, b.deleting);
   EXPECT_EQ(a.owner, b.owner);

@@ -1,0 +1,331 @@
+// The launcher against an API that a test plays over HTTPS, with all that a real one may answer.
+#include "coordinator/kubernetes/launcher.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/mailbox.h"
+#include "lib/http/server.h"
+#include "lib/identity/certificates.h"
+#include "lib/identity/identity.h"
+#include "lib/identity/identity_source.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::coordinator {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr char kJobsPath[] = "/apis/batch/v1/namespaces/jobs/jobs";
+constexpr char kJobPath[] = "/apis/batch/v1/namespaces/jobs/jobs/{name}";
+constexpr char kPodsPath[] = "/api/v1/namespaces/jobs/pods";
+
+// Has Indexed Jobs and pods, and no JobSets.
+class LauncherTest : public testing::Test {
+ protected:
+  LauncherTest() {
+    if (mkdtemp(folder_.data()) == nullptr) std::abort();
+    WriteToken("first");
+    std::ofstream(folder_ + "/ca.crt") << authority_.certificates_pem;
+    const auto on = [this](const http::Request& request, const http::Responder& respond) {
+      respond.Send(Answer(request));
+    };
+    const std::vector<std::string> of_watch = {"labelSelector",  "limit",
+                                               "watch",          "resourceVersion",
+                                               "timeoutSeconds", "allowWatchBookmarks"};
+    server_ = http::Server::Start(
+                  "127.0.0.1:0",
+                  {{"GET", "/apis/jobset.x-k8s.io/v1alpha2", on},
+                   {"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", on},
+                   {"GET", kJobsPath, on, of_watch},
+                   {"GET", kPodsPath, on, of_watch},
+                   {"PATCH", kJobPath, on, {"fieldManager", "fieldValidation"}},
+                   {"DELETE", kJobPath, on}},
+                  {.credentials = {.identity = IdentitySource::Of(
+                                       IssueIdentity(authority_, {"c1", CoordinatorPeer{}},
+                                                     absl::Now(), {"127.0.0.1"})
+                                           .value())}})
+                  .value();
+  }
+  ~LauncherTest() override { launcher_.reset(); }
+
+  void WriteToken(const std::string& token) { std::ofstream(folder_ + "/token") << token; }
+
+  void Begin() {
+    launcher_ = std::make_unique<Launcher>(LauncherOptions{
+        .server = {.url = "https://" + server_->Address(),
+                   .token_file = folder_ + "/token",
+                   .authority_file = folder_ + "/ca.crt"},
+        .place = {.name_space = "jobs",
+                  .cluster = "c1",
+                  .pod = ParsePodTemplate("spec: {containers: [{name: muster}]}", "").value()},
+        .wanted =
+            [this] {
+              const MutexLock lock(mutex_);
+              return wanted_;
+            },
+        .check_claim =
+            [this] {
+              const MutexLock lock(mutex_);
+              return claim_;
+            },
+        .tell =
+            [this](const LaunchTold& told) {
+              told_.Post(told);
+              return true;
+            },
+        .first_pause = std::chrono::milliseconds(20)});
+  }
+  void Want(std::vector<std::string> names, int32_t hosts = 1) {
+    auto launches = std::make_shared<Launches>();
+    for (const std::string& name : names)
+      launches->push_back({.name = name, .job = name, .hosts = hosts, .is_elastic = true});
+    const MutexLock lock(mutex_);
+    wanted_ = std::move(launches);
+  }
+
+  // What the API does; `refuse_` before that, for so many requests of that method.
+  http::Response Answer(const http::Request& request) {
+    const MutexLock lock(mutex_);
+    calls_.push_back(request.method + " " + request.path);
+    if (request.headers.at("authorization") != "Bearer " + token_)
+      return Status(401, "no such token");
+    if (!request.query.contains("watch") && refuse_ > 0 && request.method == refused_method_ &&
+        absl::StartsWith(request.path, refused_path_)) {
+      --refuse_;
+      return refusal_;
+    }
+    if (request.method == "POST") return {.status = 201, .body = R"({"status":{"allowed":true}})"};
+    if (absl::StrContains(request.path, "jobset")) return Status(404, "there is no such kind");
+    if (request.method == "GET") return Read(request);
+    const std::string name = request.params.at("name");
+    if (request.method == "DELETE") {
+      if (jobs_.erase(name) == 0) return Status(404, "there is no such job");
+      ++version_;
+      return {.body = "{}"};
+    }
+    json job = json::parse(request.body);
+    if (!jobs_.contains(name)) {
+      job["metadata"]["uid"] = "u" + std::to_string(++version_);
+      jobs_[name] = job;
+      ++made_;
+      return {.status = 201, .body = job.dump()};
+    }
+    jobs_[name].merge_patch(job);
+    ++version_;
+    return {.body = jobs_[name].dump()};
+  }
+  // Watches tell everything again, as after a short absence; `odd_line_` comes first, once.
+  http::Response Read(const http::Request& request) {
+    const bool is_pods = absl::EndsWith(request.path, "/pods");
+    if (!request.query.contains("watch")) {
+      ++lists_;
+      json items = json::array();
+      if (!is_pods)
+        for (const auto& [name, job] : jobs_) items.push_back(job);
+      return {.body = json{{"items", items},
+                           {"metadata", {{"resourceVersion", std::to_string(version_)}}}}
+                          .dump()};
+    }
+    std::string lines = is_pods ? "" : std::exchange(odd_line_, "");
+    if (!is_pods)
+      for (const auto& [name, job] : jobs_)
+        lines += json{{"type", "MODIFIED"}, {"object", job}}.dump() + "\n";
+    return {.body = lines};
+  }
+  static http::Response Status(int status, const std::string& message) {
+    return {.status = status, .body = json{{"kind", "Status"}, {"message", message}}.dump()};
+  }
+  void Refuse(int times, http::Response refusal, const std::string& method = "PATCH",
+              const std::string& path = "/") {
+    const MutexLock lock(mutex_);
+    refuse_ = times;
+    refusal_ = std::move(refusal);
+    refused_method_ = method;
+    refused_path_ = path;
+  }
+
+  // The first that is so; what is told meanwhile is passed over.
+  LaunchTold Await(const std::function<bool(const LaunchTold&)>& is_so) {
+    const Time end = RealClock().Now() + std::chrono::seconds(40);
+    while (const auto told = told_.TakeUntil(end))
+      if (is_so(*told)) return *told;
+    ADD_FAILURE() << "nothing like that was told";
+    return {};
+  }
+  void Until(const std::function<bool()>& is_so) {
+    for (int i = 0; i < 4000; ++i) {
+      {
+        const MutexLock lock(mutex_);
+        if (is_so()) return;
+      }
+      pause_.WaitFor(std::chrono::milliseconds(10));
+    }
+    ADD_FAILURE() << "what is waited for did not happen";
+  }
+  int Calls(const std::string& of) {
+    return static_cast<int>(std::count(calls_.begin(), calls_.end(), of));
+  }
+
+  std::string folder_ = testing::TempDir() + "/muster-launcher-XXXXXX";
+  const Authority authority_ = MakeAuthority("c1", absl::Now() - absl::Hours(72)).value();
+  StopSignal pause_;  // that nobody gives
+  Mailbox<LaunchTold> told_;
+
+  Mutex mutex_;
+  std::string token_ ABSL_GUARDED_BY(mutex_) = "first";
+  LaunchesPtr wanted_ ABSL_GUARDED_BY(mutex_);
+  absl::Status claim_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, json> jobs_;
+  std::vector<std::string> calls_;
+  std::string odd_line_;
+  int version_ = 1, made_ = 0, lists_ = 0, refuse_ = 0;
+  http::Response refusal_;
+  std::string refused_method_, refused_path_;
+
+  std::unique_ptr<http::Server> server_;
+  std::unique_ptr<Launcher> launcher_;
+};
+
+TEST_F(LauncherTest, WhatIsWantedIsMadeOnceChangedAndEnded) {
+  Begin();
+  Want({"a"}, 2);
+  Until([&] { return jobs_.contains("a"); });
+  Want({"a"}, 3);
+  Until([&] { return jobs_["a"]["spec"]["completions"] == 3; });
+  // Another coordinator after a restart finds it.
+  launcher_.reset();
+  Begin();
+  Want({"a", "b"}, 3);
+  Until([&] { return jobs_.contains("b"); });
+  Want({"b"}, 3);
+  Until([&] { return !jobs_.contains("a"); });
+  const MutexLock lock(mutex_);
+  EXPECT_EQ(made_, 2);
+}
+
+TEST_F(LauncherTest, NothingIsEndedBeforeSomebodyHasSaidWhatIsWanted) {
+  {
+    const MutexLock lock(mutex_);
+    jobs_["a"] = {
+        {"metadata", {{"name", "a"}, {"uid", "u"}, {"labels", {{"muster.dev/launch", "a"}}}}}};
+  }
+  Begin();
+  Until([&] { return lists_ >= 2; });
+  pause_.WaitFor(std::chrono::milliseconds(500));
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(jobs_.contains("a"));
+    claim_ = absl::AbortedError("another coordinator has taken its place");
+  }
+  Want({"b"});
+  Until([&] { return jobs_.contains("b"); });
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_TRUE(jobs_.contains("a")) << "the other one may know it";
+    claim_ = absl::OkStatus();
+  }
+  Until([&] { return !jobs_.contains("a"); });
+}
+
+TEST_F(LauncherTest, WhatPassesIsTriedAgain) {
+  for (const int status : {409, 429, 500, 503, 504}) {
+    Refuse(2, Status(status, "not now"));
+    const std::string name = absl::StrCat("l", status);
+    Want({name});
+    if (launcher_ == nullptr) Begin();
+    Until([&] { return jobs_.contains(name); });
+  }
+}
+
+TEST_F(LauncherTest, ARetryAfterIsHeeded) {
+  http::Response busy = Status(429, "too many requests");
+  busy.headers.emplace_back("Retry-After", "2");
+  Refuse(1, busy);
+  Want({"a"});
+  Begin();
+  Await([](const LaunchTold& told) { return absl::StrContains(told.why, "429"); });
+  const Time told_at = RealClock().Now();
+  Until([&] { return jobs_.contains("a"); });
+  EXPECT_GE(RealClock().Now() - told_at, std::chrono::milliseconds(1000));
+}
+
+TEST_F(LauncherTest, AMissingRightIsNamedAndNotAskedForAgainAtOnce) {
+  Refuse(1000, Status(403, "jobs.batch is forbidden: may not patch"));
+  Want({"a"});
+  Begin();
+  const LaunchTold told = Await([](const LaunchTold& t) { return !t.why.empty(); });
+  EXPECT_THAT(told.why, HasSubstr("403: jobs.batch is forbidden"));
+  EXPECT_EQ(told.failure, "");
+  pause_.WaitFor(std::chrono::seconds(1));
+  const MutexLock lock(mutex_);
+  EXPECT_EQ(Calls("PATCH /apis/batch/v1/namespaces/jobs/jobs/a"), 1);
+}
+
+TEST_F(LauncherTest, WhatIsRefusedAsItIsHasFailed) {
+  Refuse(1000, Status(422, "spec.completions: Invalid value"));
+  Want({"a"});
+  Begin();
+  const LaunchTold told = Await([](const LaunchTold& t) { return !t.failure.empty(); });
+  EXPECT_THAT(told.failure, HasSubstr("422: spec.completions: Invalid value"));
+  EXPECT_TRUE(told.is_over);
+  EXPECT_EQ(told.exit_code, 64);
+}
+
+TEST_F(LauncherTest, ATokenThatWasReplacedIsReadAnew) {
+  {
+    const MutexLock lock(mutex_);
+    token_ = "second";
+  }
+  Want({"a"});
+  Begin();
+  Until([&] { return Calls("GET " + std::string(kPodsPath)) >= 2; });
+  WriteToken("second");
+  Until([&] { return jobs_.contains("a"); });
+}
+
+TEST_F(LauncherTest, AWatchThatHasLostTheThreadIsBegunAnew) {
+  Want({"a"});
+  Begin();
+  Until([&] { return jobs_.contains("a"); });
+  for (const char* odd :
+       {"{\"type\":\"MODIF", "null\n", "[]\n",
+        "{\"type\":\"ERROR\",\"object\":{\"code\":410,\"message\":\"too old\"}}\n"}) {
+    int lists = 0;
+    {
+      const MutexLock lock(mutex_);
+      lists = lists_;
+      odd_line_ = odd;
+    }
+    Until([&] { return lists_ > lists || (odd_line_.empty() && !absl::EndsWith(odd, "\n")); });
+  }
+  Want({"a", "b"});
+  Until([&] { return jobs_.contains("b"); });
+}
+
+// It might make something twice, or end what it does not know.
+TEST_F(LauncherTest, WhoCannotSeeChangesNothing) {
+  Refuse(1000000, Status(500, "the store of the API is away"), "GET", kPodsPath);
+  Want({"a"});
+  Begin();
+  const LaunchTold told = Await([](const LaunchTold& t) { return !t.why.empty(); });
+  EXPECT_THAT(told.why, HasSubstr("the store of the API is away"));
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_FALSE(jobs_.contains("a"));
+    refuse_ = 0;
+  }
+  Until([&] { return jobs_.contains("a"); });
+  Await([](const LaunchTold& t) { return !absl::StrContains(t.why, "is away"); });
+}
+
+}  // namespace
+}  // namespace muster::coordinator

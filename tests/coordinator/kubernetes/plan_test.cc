@@ -1,0 +1,110 @@
+#include "coordinator/kubernetes/plan.h"
+
+#include <chrono>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const Launch kLaunch{.name = "l", .job = "j", .hosts = 2};
+
+SeenCluster With(SeenLaunch there) {
+  there.name = "l";
+  SeenCluster seen;
+  seen.launches["l"] = std::move(there);
+  return seen;
+}
+
+// "make l", "resize l", "end l"
+std::string StepsOf(const Launches& wanted, const SeenCluster& seen) {
+  std::string text;
+  for (const LaunchStep& step : StepsFor(wanted, seen))
+    text += (text.empty() ? "" : ", ") +
+            (step.kind == LaunchStep::Kind::kMake     ? "make " + step.launch.name
+             : step.kind == LaunchStep::Kind::kResize ? "resize " + step.launch.name
+                                                      : "end " + step.seen.name);
+  return text;
+}
+
+TEST(Plan, WhatIsMissingIsMadeAndWhatIsThereIsLeftAlone) {
+  Launch elastic = kLaunch;
+  elastic.is_elastic = true;
+  const SeenLaunch job{.kind = LaunchKind::kIndexedJob, .hosts = 2};
+  SeenLaunch more = job, ending = job, failed = job, set = job;
+  more.hosts = 3;
+  ending.is_ending = true;
+  failed.failure = "given up";
+  failed.hosts = 1;
+  set.kind = LaunchKind::kJobSet;
+  set.hosts = 5;
+  struct Row {
+    const char* what;
+    Launches wanted;
+    SeenCluster seen;
+    const char* steps;
+  };
+  for (const Row& row :
+       {Row{"nothing is there", {kLaunch}, {}, "make l"},
+        Row{"it is there", {kLaunch}, With(job), ""},
+        Row{"it is to have fewer pods", {elastic}, With(more), "resize l"},
+        Row{"a JobSet keeps its number", {kLaunch}, With(set), ""},
+        Row{"it is being deleted: not made before it is gone", {kLaunch}, With(ending), ""},
+        Row{"it was given up", {elastic}, With(failed), ""},
+        Row{"nobody wants it", {}, With(job), "end l"},
+        Row{"and it is ending already", {}, With(ending), ""}})
+    EXPECT_EQ(StepsOf(row.wanted, row.seen), row.steps) << row.what;
+}
+
+TEST(Plan, WhatStandsInTheWayIsTold) {
+  SeenCluster seen = With({.hosts = 2});
+  EXPECT_EQ(ToldOf(kLaunch, {}, {}, {}).text, "its pods are being made");
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}, seconds(1)).why, IsEmpty()) << "controllers take a moment";
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}, seconds(20)).why, HasSubstr("has made 0 pods"));
+  seen.pods["l"]["a"] = {.name = "a", .launch = "l", .runs = true};
+  seen.pods["l"]["b"] = {.name = "b", .launch = "l", .waits_for = "Unschedulable: 0/3 nodes"};
+  const LaunchTold told = ToldOf(kLaunch, seen, {}, seconds(20));
+  EXPECT_EQ(told.text, "1 of 2 pods of JobSet l runs");
+  EXPECT_EQ(told.why, "pod b: Unschedulable: 0/3 nodes");
+  EXPECT_THAT(told.failure, IsEmpty());
+  seen.launches["l"].is_suspended = true;
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}, {}).why, HasSubstr("suspended"));
+  seen.launches["l"].is_suspended = false;
+  seen.pods["l"]["b"] = {.name = "b", .launch = "l", .runs = true};
+  EXPECT_EQ(ToldOf(kLaunch, seen, {}, {}), LaunchTold{.launch = "l"});
+}
+
+TEST(Plan, WhatIsGivenUpIsTold) {
+  SeenCluster seen = With({.failure = "FailedJobs: one has failed"});
+  seen.part_failures["l"] = "PodFailurePolicy: failed with exit code 64 matching";
+  seen.pods["l"]["a"] = {
+      .name = "a", .launch = "l", .is_ending = true, .exit_code = 64, .last_words = "bad option"};
+  LaunchTold told = ToldOf(kLaunch, seen, {}, {});
+  EXPECT_TRUE(told.is_over);
+  EXPECT_EQ(told.exit_code, 64);
+  EXPECT_THAT(told.failure, AllOf(HasSubstr("exit code 64"), HasSubstr("last words: bad option")));
+  seen.launches["l"].is_ending = true;
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}, {}).failure, IsEmpty()) << "another takes its place";
+  told = ToldOf(kLaunch, With({.is_complete = true}), {}, {});
+  EXPECT_TRUE(told.is_over);
+}
+
+TEST(Plan, AnImageThatCannotBeHadIsWaitedFor) {
+  SeenCluster seen = With({.hosts = 2});
+  seen.pods["l"]["a"] = {
+      .name = "a", .launch = "l", .waits_for = "ErrImagePull: no", .has_no_image = true};
+  EXPECT_TRUE(LacksImage(seen, "l"));
+  EXPECT_THAT(ToldOf(kLaunch, seen, minutes(9), {}).failure, IsEmpty());
+  const LaunchTold told = ToldOf(kLaunch, seen, minutes(10), {});
+  EXPECT_THAT(told.failure, HasSubstr("ErrImagePull"));
+  EXPECT_FALSE(told.is_over) << "a job that runs on others trains on";
+}
+
+}  // namespace
+}  // namespace muster::coordinator
