@@ -90,15 +90,23 @@ class Cluster:
             raise AssertionError(f"kubectl {' '.join(map(str, words))}: {done.stderr.strip()}")
         return done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
+    def refusal(self, *words, text=None):
+        """What kubectl says against it; empty: nothing."""
+        done = subprocess.run([KUBECTL, *map(str, words)], env=self.environment, input=text, text=True,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=120)
+        return done.stderr if done.returncode != 0 else ""
+
     def get(self, *words):
         """Objects as dictionaries."""
         found = json.loads(self.kubectl("get", *words, "-o", "json"))
         return found["items"] if found["kind"].endswith("List") else found
 
-    def objects(self, folder, namespace):
+    def objects(self, folder, namespace=None):
         """Those that kustomize makes of a folder, as dictionaries. What names no namespace is for this one."""
         text = self.kubectl("kustomize", "--load-restrictor=LoadRestrictionsNone", folder)
-        made = self.kubectl("create", "-n", namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-", text=text)
+        of_namespace = ["-n", namespace] if namespace else []
+        made = self.kubectl("create", *of_namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
+                            text=text)
         decoder, found, at = json.JSONDecoder(), [], 0
         while at < len(made):
             each, at = decoder.raw_decode(made, at)

@@ -25,8 +25,9 @@ def muster(*words):
 class Guest(ClusterTest):
     """The manifests as they are shipped, but for what a test asks of them."""
 
-    options = {"nodes": 3, "jobset": True,
-               "KUBE_CONTROLLER_MANAGER_FLAGS": "--node-monitor-grace-period=8s --node-monitor-period=1s"}
+    # No node has room for all pods of a job.
+    options = {"nodes": 3, "jobset": True, "resources": "cpu=2,memory=16Gi",
+               "KUBE_CONTROLLER_MANAGER_FLAGS": "--node-monitor-grace-period=12s --node-monitor-period=1s"}
 
     digests = {}  # of undisturbed runs of one worker, by their epochs
 
