@@ -115,6 +115,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistQuotas& a) { (own_ ? own_->quotas : quotas_) = a.quotas; }
   void Do(const coordinator::PersistTokens&) {}  // nobody is asked who he is
   void Do(const coordinator::PersistHost&) {}    // the same
+  void Do(const coordinator::ForgetHost&) {}     // the same
   void Do(const coordinator::ToMember& a);
   void Do(const coordinator::ToMembers&) {}  // told one by one
   void Do(const coordinator::EndSession& a);
