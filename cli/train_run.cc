@@ -563,7 +563,7 @@ class TrainRun {
   // already, and its checkpoint is not to be lost.
   void OnInterrupt(int signal) {
     if (signal == SIGTERM && MayLeave()) return Leave();
-    if (signal == SIGTERM && ComesAgain() && !accepted_ && !stopping_)
+    if (signal == SIGTERM && ComesAgain() && !IsUnderWay() && !signalled_ && !stopping_)
       return EndToComeAgain("ended before the job was submitted");
     if (!std::exchange(signalled_, true) && !over_ && !stopping_) {
       if (interrupted_) return screen_.Say("stopping already; press Ctrl-C again to stop at once");
@@ -597,17 +597,19 @@ class TrainRun {
       const bool any_stays = std::any_of(hosts.begin(), hosts.end(), [&](const HostAnswer& host) {
         return !host.draining && host.name != cluster_->host();
       });
-      if (others_were_told_ && ComesAgain() && any_stays && OnlyCoordinatorRuns())
+      if (others_were_told_ && !interrupted_ && ComesAgain() && any_stays && OnlyCoordinatorRuns())
         return EndToComeAgain("left");
       room_->OnStaying(any_stays);
     });
   }
 
   // Whoever ends this host starts it again elsewhere, and the others train on until then.
-  bool ComesAgain() const { return request_.hosts && request_.hosts->plan.comes_again; }
+  bool ComesAgain() const {
+    return request_.hosts && request_.hosts->plan.comes_again && request_.hosts->plan.hosts_max > 1;
+  }
 
   void EndToComeAgain(const std::string& what) {
-    if (over_ || stopping_) return;
+    if (over_ || stopping_ || interrupted_) return;
     others_wait_ = true;
     GiveUp(absl::CancelledError(absl::StrCat(what,
                                              ": the other hosts train on and wait for this one, ",

@@ -3,7 +3,6 @@
 #include <curl/curl.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <utility>
@@ -174,9 +173,7 @@ absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const s
                                    Transfer& transfer) {
   if (curl == nullptr) return absl::UnavailableError("there is no memory for a request");
   MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadMountedFile(server.token_file));
-  curl_easy_reset(curl);  // but for its connections
   const std::string url = server.url + path;
-  std::array<char, CURL_ERROR_SIZE> why{};
   Receiver receiver{curl, &transfer};
   Headers headers;
   Append(headers, absl::StrCat("Authorization: Bearer ", absl::StripAsciiWhitespace(token)));
@@ -197,7 +194,6 @@ absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const s
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, Milliseconds(times.silence) / 1000);
   }
-  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why.data());
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &receiver);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
@@ -213,14 +209,14 @@ absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const s
   long status = 0;
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
   transfer.answer.status = static_cast<int>(status);
+  curl_easy_reset(curl);  // it knows of none of ours any more
   if (code == CURLE_OK || transfer.is_over) return std::move(transfer.answer);
   if (transfer.is_too_long)
     return absl::ResourceExhaustedError(
         absl::StrCat("the answer of the Kubernetes API to ", path, " is too long"));
   if (*transfer.stop) return absl::CancelledError("this coordinator ends");
-  return absl::UnavailableError(
-      absl::StrCat("the Kubernetes API at ", server.url,
-                   " does not answer: ", why[0] != '\0' ? why.data() : curl_easy_strerror(code)));
+  return absl::UnavailableError(absl::StrCat("the Kubernetes API at ", server.url,
+                                             " does not answer: ", curl_easy_strerror(code)));
 }
 
 }  // namespace

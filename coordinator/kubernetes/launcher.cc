@@ -74,24 +74,34 @@ void Launcher::Run() {
   watchers_.clear();
 }
 
-// Whether the cluster has JobSets, which may come later; and, the first time, what we may do.
+// Whether the cluster has JobSets, which may come later, and go; and, the first time, what we may
+// do.
 void Launcher::FindOut() {
-  if (place_.has_job_sets) return;
-  const bool is_first = looked_for_job_sets_ == Time();
-  if (!is_first && Now() - looked_for_job_sets_ < kLookForJobSets) return;
-  const absl::StatusOr<KubeAnswer> found = api_.Ask("GET", "/apis/jobset.x-k8s.io/v1alpha2");
-  if (!found.ok() || found->status >= 500) {
-    if (is_first) looked_for_job_sets_ = Now() - kLookForJobSets + options_.first_pause;
-    return;
-  }
-  looked_for_job_sets_ = Now();
-  place_.has_job_sets = found->status == 200;
+  if (Now() < next_discovery_) return;
   if (place_.has_job_sets) {
+    const MutexLock lock(mutex_);
+    const auto it = kinds_.find(kJobSets);
+    if (it == kinds_.end() || !absl::IsNotFound(it->second)) return;
+  }
+  const absl::StatusOr<KubeAnswer> found = api_.Ask("GET", "/apis/jobset.x-k8s.io/v1alpha2");
+  const bool is_known = found.ok() && (found->status == 200 || found->status == 404);
+  next_discovery_ = Now() + (is_known ? kLookForJobSets : options_.first_pause);
+  discovery_ = is_known ? absl::OkStatus() : found.ok() ? StatusOfAnswer(*found) : found.status();
+  if (!is_known) return;
+  const bool is_first = !std::exchange(knows_kinds_, true);
+  const bool had_job_sets = std::exchange(place_.has_job_sets, found->status == 200);
+  if (had_job_sets && !place_.has_job_sets) {
+    job_sets_.reset();
+    const MutexLock lock(mutex_);
+    kinds_.erase(kJobSets);
+    std::erase_if(seen_.launches,
+                  [](const auto& entry) { return entry.second.kind == LaunchKind::kJobSet; });
+  }
+  if (place_.has_job_sets && job_sets_ == nullptr)
     job_sets_ = std::make_unique<Watcher>(
         options_.server, CollectionOf(LaunchKind::kJobSet, place_.name_space),
         SelectorOf(place_.cluster), EventsOf(LaunchKind::kJobSet));
-  }
-  if (!is_first && !place_.has_job_sets) return;
+  if (!is_first && had_job_sets == place_.has_job_sets) return;
   LogInfo("jobs get pods in namespace %s of Kubernetes, by %s", place_.name_space,
           place_.has_job_sets ? "JobSets, and Indexed Jobs where their number may change"
                               : "Indexed Jobs, as it has no JobSets");
@@ -114,15 +124,20 @@ WatcherEvents Launcher::EventsOf(LaunchKind kind) {
   const std::string name = kind == LaunchKind::kJobSet ? kJobSets : kJobs;
   return {.on_list =
               [this, kind](const std::vector<std::string>& objects) {
-                {
-                  const MutexLock lock(mutex_);
-                  std::erase_if(seen_.launches,
-                                [&](const auto& entry) { return entry.second.kind == kind; });
-                  if (kind == LaunchKind::kIndexedJob) seen_.part_failures.clear();
-                }
-                for (const std::string& object : objects) PutLaunch(kind, object);
+                SeenCluster listed;
+                for (const std::string& object : objects) Put(kind, object, listed);
+                const MutexLock lock(mutex_);
+                std::erase_if(seen_.launches,
+                              [&](const auto& entry) { return entry.second.kind == kind; });
+                seen_.launches.merge(listed.launches);
+                if (kind == LaunchKind::kIndexedJob)
+                  seen_.part_failures = std::move(listed.part_failures);
               },
-          .on_put = [this, kind](const std::string& object) { PutLaunch(kind, object); },
+          .on_put =
+              [this, kind](const std::string& object) {
+                const MutexLock lock(mutex_);
+                Put(kind, object, seen_);
+              },
           .on_gone =
               [this, kind](const std::string& object) {
                 const std::optional<SeenLaunch> gone = LaunchIn(kind, object);
@@ -141,30 +156,30 @@ WatcherEvents Launcher::EventsOf(LaunchKind kind) {
               }};
 }
 
-void Launcher::PutLaunch(LaunchKind kind, const std::string& object) {
-  std::optional<SeenLaunch> seen = LaunchIn(kind, object);
+void Launcher::Put(LaunchKind kind, const std::string& object, SeenCluster& into) {
+  const std::optional<SeenLaunch> seen = LaunchIn(kind, object);
   const std::optional<PartFailure> part = PartFailureIn(object);
-  const MutexLock lock(mutex_);
-  if (part) seen_.part_failures[part->launch] = part->why;
-  if (seen) seen_.launches.insert_or_assign(seen->name, *seen);
+  if (part) into.part_failures[part->launch] = part->why;
+  if (seen) into.launches.insert_or_assign(seen->name, *seen);
 }
 
 WatcherEvents Launcher::PodEvents() {
-  const auto put = [this](const std::string& object) {
-    std::optional<SeenPod> pod = PodIn(object);
-    if (!pod) return;
-    const MutexLock lock(mutex_);
-    seen_.pods[pod->launch].insert_or_assign(pod->name, *pod);
+  const auto put = [](const std::string& object, SeenCluster& into) {
+    const std::optional<SeenPod> pod = PodIn(object);
+    if (pod) into.pods[pod->launch].insert_or_assign(pod->name, *pod);
   };
   return {.on_list =
               [this, put](const std::vector<std::string>& objects) {
-                {
-                  const MutexLock lock(mutex_);
-                  seen_.pods.clear();
-                }
-                for (const std::string& object : objects) put(object);
+                SeenCluster listed;
+                for (const std::string& object : objects) put(object, listed);
+                const MutexLock lock(mutex_);
+                seen_.pods = std::move(listed.pods);
               },
-          .on_put = put,
+          .on_put =
+              [this, put](const std::string& object) {
+                const MutexLock lock(mutex_);
+                put(object, seen_);
+              },
           .on_gone =
               [this](const std::string& object) {
                 const std::optional<SeenPod> gone = PodIn(object);
@@ -193,9 +208,8 @@ std::optional<SeenCluster> Launcher::Seen() {
 }
 
 void Launcher::Look(const Launches& wanted) {
-  if (looked_for_job_sets_ == Time()) return;
-  const std::optional<SeenCluster> seen = Seen();
-  cannot_see_.clear();
+  const std::optional<SeenCluster> seen = knows_kinds_ ? Seen() : std::nullopt;
+  cannot_see_ = std::string(discovery_.message());
   {
     const MutexLock lock(mutex_);
     for (const auto& [kind, why] : kinds_)
@@ -203,20 +217,7 @@ void Launcher::Look(const Launches& wanted) {
   }
   if (!seen && cannot_see_.empty()) return;
   // Who cannot see what there is changes nothing: it might make something twice, or end the wrong.
-  if (cannot_see_.empty()) {
-    for (const LaunchStep& step : StepsFor(wanted, *seen)) {
-      if (stopping_) return;
-      const std::string& name =
-          step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
-      const auto before = troubles_.find(name);
-      if (before != troubles_.end() &&
-          (Now() < before->second.next || !before->second.failure.empty()))
-        continue;
-      std::optional<Duration> retry_after;
-      const absl::Status done = Take(step, retry_after);
-      Note(step, done, retry_after);
-    }
-  }
+  if (cannot_see_.empty()) TakeSteps(StepsFor(wanted, *seen));
   std::set<std::string> names;
   for (const Launch& launch : wanted) names.insert(launch.name);
   if (seen)
@@ -225,8 +226,29 @@ void Launcher::Look(const Launches& wanted) {
   std::erase_if(troubles_, is_of_none);
   std::erase_if(told_, is_of_none);
   std::erase_if(made_at_, is_of_none);
+  std::erase_if(failed_at_, is_of_none);
   std::erase_if(without_image_since_, is_of_none);
   Tell(wanted, seen.value_or(SeenCluster()));
+}
+
+void Launcher::TakeSteps(const std::vector<LaunchStep>& steps) {
+  std::set<std::string> names;
+  for (const LaunchStep& step : steps) {
+    if (stopping_) return;
+    const bool makes = step.kind == LaunchStep::Kind::kMake;
+    const std::string& name =
+        step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
+    names.insert(name);
+    const auto before = troubles_.find(name);
+    const bool is_left = before != troubles_.end() && (Now() < before->second.next ||
+                                                       (makes && !before->second.failure.empty()));
+    if (is_left) continue;
+    std::optional<Duration> retry_after;
+    const absl::Status done = Take(step, retry_after);
+    Note(step, done, retry_after);
+  }
+  // What there is nothing to do for has no trouble any more, whatever came of the last try.
+  std::erase_if(troubles_, [&](const auto& entry) { return !names.contains(entry.first); });
 }
 
 absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& retry_after) {
@@ -238,9 +260,6 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
                         absl::StrCat(PathOf(kind, place_.name_space, step.launch.name),
                                      "?fieldManager=muster&fieldValidation=Strict"),
                         ObjectOf(step.launch, place_), kApply);
-      // Somebody has taken the kind away.
-      if (answer.ok() && answer->status == 404 && kind == LaunchKind::kJobSet)
-        place_.has_job_sets = false;
       // It is seen a moment later: until then nothing else is to be made of it.
       if (answer.ok() && answer->status < 300) {
         const std::optional<SeenLaunch> made = LaunchIn(kind, answer->body);
@@ -305,13 +324,21 @@ void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
       without_image_since_.try_emplace(name, now);
     else
       without_image_since_.erase(name);
-    if (seen.launches.contains(name)) made_at_.try_emplace(name, now);
+    const auto there = seen.launches.find(name);
+    if (there != seen.launches.end()) made_at_.try_emplace(name, now);
+    if (there != seen.launches.end() && !there->second.failure.empty())
+      failed_at_.try_emplace(name, now);
+    else
+      failed_at_.erase(name);
     const auto since = [&](const std::map<std::string, Time>& times) {
       const auto it = times.find(name);
       return it == times.end() ? Duration()
                                : std::chrono::duration_cast<Duration>(now - it->second);
     };
-    LaunchTold told = ToldOf(launch, seen, since(without_image_since_), since(made_at_));
+    LaunchTold told = ToldOf(launch, seen,
+                             {.without_image = since(without_image_since_),
+                              .since_made = since(made_at_),
+                              .since_failed = since(failed_at_)});
     if (const auto it = troubles_.find(name); it != troubles_.end() && told.failure.empty()) {
       told.why = it->second.text;
       told.failure = it->second.failure;

@@ -55,13 +55,14 @@ class Launcher {
   void Run();
   void FindOut();
   void Look(const Launches& wanted);
+  void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
   void Note(const LaunchStep& step, const absl::Status& done, std::optional<Duration> retry_after);
   void Tell(const Launches& wanted, const SeenCluster& seen);
   std::optional<SeenCluster> Seen();
   WatcherEvents EventsOf(LaunchKind kind);
   WatcherEvents PodEvents();
-  void PutLaunch(LaunchKind kind, const std::string& object);
+  static void Put(LaunchKind kind, const std::string& object, SeenCluster& into);
 
   const LauncherOptions options_;
   LaunchPlace place_;
@@ -71,8 +72,11 @@ class Launcher {
   std::map<std::string, Trouble> troubles_;          // by launch
   std::map<std::string, LaunchTold> told_;           // what was heard last, likewise
   std::map<std::string, Time> made_at_;              // seen first, likewise
+  std::map<std::string, Time> failed_at_;            // likewise, given up
   std::map<std::string, Time> without_image_since_;  // likewise
-  Time looked_for_job_sets_{};
+  bool knows_kinds_ = false;                         // whether there are JobSets
+  absl::Status discovery_;                           // the last try to find that out
+  Time next_discovery_{};
   std::string cannot_see_;  // why it does not know how it stands now; empty: it does
 
   mutable Mutex mutex_;

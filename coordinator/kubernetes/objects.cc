@@ -12,6 +12,7 @@
 #include "lib/base/digits.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/hash.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
 #include "nlohmann/json.hpp"
@@ -27,6 +28,7 @@ constexpr char kOfJob[] = "muster.dev/job";  // an annotation: an id may be no l
 constexpr char kContainer[] = "muster";
 constexpr char kGpu[] = "nvidia.com/gpu";
 constexpr char kSetOfPods[] = "hosts";  // of a JobSet
+constexpr size_t kLongestMessage = 1000;
 constexpr size_t kLongestLabel = 63;
 constexpr int kMostPodFailures = 100;  // of a host, at pauses of up to six minutes: some hours
 
@@ -61,16 +63,18 @@ Json LabelsOf(const Launch& launch, const LaunchPlace& place) {
 }
 
 // Exit codes are those of docs/operations.md: what the same pod anew would not mend ends the job.
+const std::vector<int>& CodesThatFail() {
+  static const std::vector<int> kCodes = {kExitBadConfiguration, kExitBadData, kExitNotFinite,
+                                          kExitStopped, kExitOtherEnvironment};
+  return kCodes;
+}
+
 Json FailurePolicy() {
-  return {{"rules",
-           {{{"action", "FailJob"},
-             {"onExitCodes",
-              {{"operator", "In"},
-               {"values",
-                {kExitBadConfiguration, kExitBadData, kExitNotFinite, kExitStopped,
-                 kExitOtherEnvironment}}}}},
-            {{"action", "Ignore"}, {"onExitCodes", {{"operator", "In"}, {"values", {kExitLater}}}}},
-            {{"action", "Ignore"}, {"onPodConditions", {{{"type", "DisruptionTarget"}}}}}}}};
+  return {
+      {"rules",
+       {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", CodesThatFail()}}}},
+        {{"action", "Ignore"}, {"onExitCodes", {{"operator", "In"}, {"values", {kExitLater}}}}},
+        {{"action", "Ignore"}, {"onPodConditions", {{{"type", "DisruptionTarget"}}}}}}}};
 }
 
 Json PodOf(const Launch& launch, const LaunchPlace& place) {
@@ -86,9 +90,13 @@ Json PodOf(const Launch& launch, const LaunchPlace& place) {
 }
 
 Json JobSpecOf(const Launch& launch, const LaunchPlace& place) {
-  return {{"completionMode", "Indexed"},      {"completions", launch.hosts},
-          {"parallelism", launch.hosts},      {"backoffLimitPerIndex", kMostPodFailures},
-          {"podReplacementPolicy", "Failed"}, {"podFailurePolicy", FailurePolicy()},
+  return {{"completionMode", "Indexed"},
+          {"completions", launch.hosts},
+          {"parallelism", launch.hosts},
+          {"backoffLimitPerIndex", kMostPodFailures},
+          {"maxFailedIndexes", 0},
+          {"podReplacementPolicy", "Failed"},
+          {"podFailurePolicy", FailurePolicy()},
           {"template", PodOf(launch, place)}};
 }
 
@@ -131,7 +139,10 @@ std::string LastWordsIn(const Json& terminated) {
   constexpr size_t kMost = 400;
   std::string words(absl::StripAsciiWhitespace(TextOf(At(terminated, "message"))));
   std::replace(words.begin(), words.end(), '\n', ' ');
-  return words.size() <= kMost ? words : absl::StrCat("…", words.substr(words.size() - kMost));
+  if (words.size() <= kMost) return words;
+  size_t begin = words.size() - kMost;
+  while (begin < words.size() && (static_cast<unsigned char>(words[begin]) & 0xC0) == 0x80) ++begin;
+  return absl::StrCat("…", words.substr(begin));
 }
 
 void LookAtContainers(const Json& pod, SeenPod& seen) {
@@ -176,6 +187,14 @@ absl::StatusOr<std::string> ParsePodTemplate(const std::string& text, const std:
   if (!has_it)
     return absl::InvalidArgumentError(
         "`spec.containers` has none that is called muster, in which muster agent runs");
+  if (!pod["metadata"].is_null() && !pod["metadata"].is_object())
+    return absl::InvalidArgumentError("`metadata` is no map");
+  for (const Json& container : containers) {
+    const Json& resources = At(container, "resources");
+    for (const Json* map : {&resources, &At(resources, "limits")})
+      if (!map->is_null() && !map->is_object())
+        return absl::InvalidArgumentError("`resources` of a container is no map of maps");
+  }
   for (const char* key : {"labels", "annotations"}) {
     Json& map = pod["metadata"][key];
     if (map.is_null()) map = Json::object();
@@ -328,8 +347,8 @@ absl::StatusOr<WatchLine> LineIn(absl::string_view line) {
 
 std::string MessageIn(absl::string_view body) {
   const std::string message = TextOf(At(Parse(body), "message"));
-  constexpr size_t kMost = 1000;
-  return message.empty() ? std::string(body.substr(0, kMost)) : message.substr(0, kMost);
+  return Cut(Printable(message.empty() ? std::string(body.substr(0, kLongestMessage)) : message),
+             kLongestMessage);
 }
 
 int ExitCodeIn(const std::string& failure) {
@@ -340,7 +359,8 @@ int ExitCodeIn(const std::string& failure) {
   const size_t digits = rest.find_first_not_of("0123456789");
   int code = 0;
   const bool is_one = ParseDigits(rest.substr(0, digits), &code);
-  return is_one && EndsItsJob(code) ? code : kExitFailed;
+  const auto& codes = CodesThatFail();
+  return is_one && std::find(codes.begin(), codes.end(), code) != codes.end() ? code : kExitFailed;
 }
 
 }  // namespace muster::coordinator

@@ -12,6 +12,7 @@ namespace muster::coordinator {
 namespace {
 
 constexpr Duration kImagePatience = std::chrono::minutes(10);
+constexpr Duration kPartPatience = std::chrono::seconds(5);
 constexpr Duration kPodsPatience = std::chrono::seconds(10);  // until controllers have made them
 
 const std::map<std::string, SeenPod>& PodsIn(const SeenCluster& seen, const std::string& launch) {
@@ -55,8 +56,7 @@ bool LacksImage(const SeenCluster& seen, const std::string& launch) {
   });
 }
 
-LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration without_image,
-                  Duration since_made) {
+LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTimes& times) {
   LaunchTold told{.launch = launch.name};
   const auto it = seen.launches.find(launch.name);
   if (it == seen.launches.end()) {
@@ -67,6 +67,10 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration withou
   const auto part = seen.part_failures.find(launch.name);
   // What is said of one that was deleted counts for none that takes its place.
   if (!there.failure.empty() && !there.is_ending) {
+    // The Job of a JobSet, which tells more, is seen a moment before or after it.
+    const bool tells_all = there.kind == LaunchKind::kIndexedJob ||
+                           part != seen.part_failures.end() || times.since_failed >= kPartPatience;
+    if (!tells_all) return told;
     const std::string& why = part == seen.part_failures.end() ? there.failure : part->second;
     told.is_over = true;
     told.exit_code = ExitCodeIn(why);
@@ -93,7 +97,7 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration withou
     if (waits_for.empty() || pod.has_no_image)
       if (!pod.waits_for.empty()) waits_for = absl::StrCat("pod ", name, ": ", pod.waits_for);
   }
-  if (without_image >= kImagePatience) {
+  if (times.without_image >= kImagePatience) {
     told.failure = absl::StrCat("the image cannot be had: ", waits_for);
     return told;
   }
@@ -106,7 +110,7 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration withou
     told.why = "it is suspended: Kueue, or a person, is to let it run";
   } else if (!waits_for.empty()) {
     told.why = waits_for;
-  } else if (count < std::min(launch.hosts, there.hosts) && since_made >= kPodsPatience) {
+  } else if (count < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience) {
     told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
                             ": a quota of its namespace, or its pod security, may stand in the "
                             "way; kubectl describe tells more");

@@ -25,10 +25,14 @@ struct LaunchStep {
 };
 std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen);
 
-// Of a launch that is wanted. `without_image`: for so long a pod of it has lacked its image.
-// `since_made`: for so long the object has been there.
-LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, Duration without_image,
-                  Duration since_made);
+// For so long …
+struct LaunchTimes {
+  Duration without_image{};  // … a pod of it has lacked its image
+  Duration since_made{};     // … the object has been there
+  Duration since_failed{};   // … it has been given up
+};
+// Of a launch that is wanted.
+LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTimes& times);
 
 bool LacksImage(const SeenCluster& seen, const std::string& launch);
 

@@ -631,7 +631,7 @@ void Coordinator::On(const LaunchTold& told) {
   const std::string why = told.failure.empty() ? told.why : told.failure;
   LaunchTold& before = told_of_launches_[told.launch];
   if (before.text == told.text && before.why == why) return;
-  if (before.why != why && !why.empty())
+  if (before.why != why && !why.empty() && job != nullptr && !told.text.empty())
     Do(Announce{id, "state", absl::StrCat("waits: ", told.text, "; ", why), {}});
   before = told;
   before.why = why;
@@ -728,7 +728,9 @@ void Coordinator::LookAtLaunches() {
   std::set<std::string> names;
   for (const JobJournal* job : under_way)
     if (job->launch.number > 0) {
-      launches_.push_back(LaunchOf(leadership_.cluster, *job));
+      const auto most = decision.most.find(job->id);
+      launches_.push_back(LaunchOf(leadership_.cluster, *job,
+                                   most == decision.most.end() ? job->launch.hosts : most->second));
       names.insert(launches_.back().name);
     }
   std::erase_if(told_of_launches_, [&](const auto& told) { return !names.contains(told.first); });

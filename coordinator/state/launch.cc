@@ -58,10 +58,10 @@ std::optional<HostOfLaunch> HostOfLaunchNamed(const std::string& host) {
 
 // Those whose number falls go last from the highest: Kubernetes ends these first, and who is placed
 // there is to have left before.
-Launch LaunchOf(const std::string& cluster, const JobJournal& job) {
+Launch LaunchOf(const std::string& cluster, const JobJournal& job, int32_t most) {
   int32_t hosts = job.launch.hosts;
   if (job.launch.is_elastic) {
-    hosts = MembersOf(job);
+    hosts = std::min(MembersOf(job), most);
     for (const auto& [name, placement] : job.placements)
       if (placement.host && !Ended(job.phase))
         if (const auto at = HostOfLaunchNamed(*placement.host))
@@ -80,16 +80,31 @@ LaunchDecision DecideLaunches(const std::vector<const JobJournal*>& under_way,
   std::map<std::string, int64_t> held;  // members, by namespace
   std::vector<const JobJournal*> waiting;
   for (const JobJournal* job : under_way) {
-    if (job->launch.number > 0 || job->phase != JobPhase::kQueued)
+    const int32_t granted = job->launch.hosts;
+    if (job->launch.number > 0)
+      held[job->spec.queue.name_space] +=
+          job->launch.is_elastic ? std::min(MembersOf(*job), granted) : granted;
+    else if (job->phase != JobPhase::kQueued)
       held[job->spec.queue.name_space] += MembersOf(*job);
     else
       waiting.push_back(job);
+  }
+  LaunchDecision decision;
+  // One that was scaled has more than it was granted as far as that is left.
+  for (const JobJournal* job : under_way) {
+    if (job->launch.number == 0 || !job->launch.is_elastic) continue;
+    const std::string& name_space = job->spec.queue.name_space;
+    const auto quota = quotas.find(name_space);
+    int64_t more = std::max(0, MembersOf(*job) - job->launch.hosts);
+    if (quota != quotas.end() && quota->second.slots)
+      more = std::clamp<int64_t>(*quota->second.slots - held[name_space], 0, more);
+    held[name_space] += more;
+    decision.most[job->id] = static_cast<int32_t>(job->launch.hosts + more);
   }
   std::sort(waiting.begin(), waiting.end(), [](const JobJournal* a, const JobJournal* b) {
     return std::pair(-int64_t{a->spec.queue.priority}, a->submission) <
            std::pair(-int64_t{b->spec.queue.priority}, b->submission);
   });
-  LaunchDecision decision;
   std::map<std::string, std::string> first_waits;  // by namespace
   for (const JobJournal* job : waiting) {
     const std::string& name_space = job->spec.queue.name_space;

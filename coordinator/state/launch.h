@@ -52,13 +52,15 @@ struct HostOfLaunch {
 // "LAUNCH-hosts-0-3" and "LAUNCH-3" are host 3 of LAUNCH. Nothing: it is called otherwise.
 std::optional<HostOfLaunch> HostOfLaunchNamed(const std::string& host);
 
-// As it is to be made, of a job that was granted one and is under way.
-Launch LaunchOf(const std::string& cluster, const JobJournal& job);
+// As it is to be made, of a job that was granted one and is under way; an elastic one has no more
+// than `most` hosts, unless somebody is placed there.
+Launch LaunchOf(const std::string& cluster, const JobJournal& job, int32_t most);
 
 // Which queued jobs may be granted one now: in the order of the queue, as long as the quota of
 // their namespace has room for the whole job besides those that have one.
 struct LaunchDecision {
   std::vector<std::string> grants;           // ids
+  std::map<std::string, int32_t> most;       // hosts, by job that has an elastic one
   std::map<std::string, std::string> waits;  // why others get none, for people
 };
 LaunchDecision DecideLaunches(const std::vector<const JobJournal*>& under_way,

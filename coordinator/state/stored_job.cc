@@ -44,6 +44,9 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {
   j.phase = JobPhase::kQueued;
   j.reason = "waits for its turn";
   GoOnLater(j);
+  // Scaled beyond what its hosts are, it could not start on them again.
+  const RuntimeSpec& runtime = j.spec.runtime;
+  if (!j.launch.is_elastic && j.launch.hosts < runtime.workers_min + runtime.servers) j.launch = {};
   // What it reached stays its result until it has started: it may be cancelled before that.
   j.ending = {.digest = std::move(j.ending.digest)};
   job.waits_for.clear();
@@ -89,6 +92,7 @@ std::vector<Action> ScaleAtRest(StoredJob& job, const Scale& scale) {
   RuntimeSpec& runtime = job.journal.spec.runtime;
   runtime.workers_min = scale.workers_min;
   runtime.workers_max = scale.workers_max;
+  if (!job.journal.launch.is_elastic) job.journal.launch = {};  // others, of that number
   return {PersistJob{job.journal}};
 }
 

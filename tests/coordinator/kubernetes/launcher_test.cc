@@ -311,6 +311,21 @@ TEST_F(LauncherTest, AWatchThatHasLostTheThreadIsBegunAnew) {
   Until([&] { return jobs_.contains("b"); });
 }
 
+// It would make Jobs of what are JobSets already.
+TEST_F(LauncherTest, NothingIsMadeBeforeItIsKnownWhetherThereAreJobSets) {
+  Refuse(1000000, Status(429, "too many requests"), "GET", "/apis/jobset");
+  Want({"a"});
+  Begin();
+  const LaunchTold told = Await([](const LaunchTold& t) { return !t.why.empty(); });
+  EXPECT_THAT(told.why, HasSubstr("429"));
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_FALSE(jobs_.contains("a"));
+    refuse_ = 0;
+  }
+  Until([&] { return jobs_.contains("a"); });
+}
+
 // It might make something twice, or end what it does not know.
 TEST_F(LauncherTest, WhoCannotSeeChangesNothing) {
   Refuse(1000000, Status(500, "the store of the API is away"), "GET", kPodsPath);

@@ -169,6 +169,7 @@ TEST(Objects, LinesOfAWatchAreTakenByTheirKind) {
 
 TEST(Objects, AnExitCodeIsReadFromWhatKubernetesSays) {
   EXPECT_EQ(ExitCodeIn("Container muster failed with exit code 64 matching FailJob rule"), 64);
+  EXPECT_EQ(ExitCodeIn("Container muster failed with exit code 67 matching FailJob rule"), 67);
   EXPECT_EQ(ExitCodeIn("Container muster failed with exit code 137 matching"), 1);
   EXPECT_EQ(ExitCodeIn("exit code "), 1);
   EXPECT_EQ(ExitCodeIn("BackoffLimitExceeded"), 1);

@@ -64,34 +64,38 @@ TEST(Plan, WhatIsMissingIsMadeAndWhatIsThereIsLeftAlone) {
 
 TEST(Plan, WhatStandsInTheWayIsTold) {
   SeenCluster seen = With({.hosts = 2});
-  EXPECT_EQ(ToldOf(kLaunch, {}, {}, {}).text, "its pods are being made");
-  EXPECT_THAT(ToldOf(kLaunch, seen, {}, seconds(1)).why, IsEmpty()) << "controllers take a moment";
-  EXPECT_THAT(ToldOf(kLaunch, seen, {}, seconds(20)).why, HasSubstr("has made 0 pods"));
+  EXPECT_EQ(ToldOf(kLaunch, {}, {}).text, "its pods are being made");
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.since_made = seconds(1)}).why, IsEmpty())
+      << "controllers take a moment";
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.since_made = seconds(20)}).why, HasSubstr("has made 0 pods"));
   seen.pods["l"]["a"] = {.name = "a", .launch = "l", .runs = true};
   seen.pods["l"]["b"] = {.name = "b", .launch = "l", .waits_for = "Unschedulable: 0/3 nodes"};
-  const LaunchTold told = ToldOf(kLaunch, seen, {}, seconds(20));
+  const LaunchTold told = ToldOf(kLaunch, seen, {.since_made = seconds(20)});
   EXPECT_EQ(told.text, "1 of 2 pods of JobSet l runs");
   EXPECT_EQ(told.why, "pod b: Unschedulable: 0/3 nodes");
   EXPECT_THAT(told.failure, IsEmpty());
   seen.launches["l"].is_suspended = true;
-  EXPECT_THAT(ToldOf(kLaunch, seen, {}, {}).why, HasSubstr("suspended"));
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}).why, HasSubstr("suspended"));
   seen.launches["l"].is_suspended = false;
   seen.pods["l"]["b"] = {.name = "b", .launch = "l", .runs = true};
-  EXPECT_EQ(ToldOf(kLaunch, seen, {}, {}), LaunchTold{.launch = "l"});
+  EXPECT_EQ(ToldOf(kLaunch, seen, {}), LaunchTold{.launch = "l"});
 }
 
 TEST(Plan, WhatIsGivenUpIsTold) {
   SeenCluster seen = With({.failure = "FailedJobs: one has failed"});
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.since_failed = seconds(1)}).failure, IsEmpty())
+      << "its Job may tell more in a moment";
+  EXPECT_EQ(ToldOf(kLaunch, seen, {.since_failed = seconds(6)}).exit_code, 1);
   seen.part_failures["l"] = "PodFailurePolicy: failed with exit code 64 matching";
   seen.pods["l"]["a"] = {
       .name = "a", .launch = "l", .is_ending = true, .exit_code = 64, .last_words = "bad option"};
-  LaunchTold told = ToldOf(kLaunch, seen, {}, {});
+  LaunchTold told = ToldOf(kLaunch, seen, {});
   EXPECT_TRUE(told.is_over);
   EXPECT_EQ(told.exit_code, 64);
   EXPECT_THAT(told.failure, AllOf(HasSubstr("exit code 64"), HasSubstr("last words: bad option")));
   seen.launches["l"].is_ending = true;
-  EXPECT_THAT(ToldOf(kLaunch, seen, {}, {}).failure, IsEmpty()) << "another takes its place";
-  told = ToldOf(kLaunch, With({.is_complete = true}), {}, {});
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}).failure, IsEmpty()) << "another takes its place";
+  told = ToldOf(kLaunch, With({.is_complete = true}), {});
   EXPECT_TRUE(told.is_over);
 }
 
@@ -100,8 +104,8 @@ TEST(Plan, AnImageThatCannotBeHadIsWaitedFor) {
   seen.pods["l"]["a"] = {
       .name = "a", .launch = "l", .waits_for = "ErrImagePull: no", .has_no_image = true};
   EXPECT_TRUE(LacksImage(seen, "l"));
-  EXPECT_THAT(ToldOf(kLaunch, seen, minutes(9), {}).failure, IsEmpty());
-  const LaunchTold told = ToldOf(kLaunch, seen, minutes(10), {});
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.without_image = minutes(9)}).failure, IsEmpty());
+  const LaunchTold told = ToldOf(kLaunch, seen, {.without_image = minutes(10)});
   EXPECT_THAT(told.failure, HasSubstr("ErrImagePull"));
   EXPECT_FALSE(told.is_over) << "a job that runs on others trains on";
 }

@@ -66,7 +66,7 @@ TEST(Launch, QuotasGrantInTheOrderOfTheQueueAndTakeNothingBack) {
   EXPECT_THAT(decision.waits["huge"], HasSubstr("the quota of namespace default is 5"));
   // What was granted stays, whoever comes with a higher priority, also of a job that waits again.
   JobJournal granted = second;
-  granted.launch.number = 1;
+  granted.launch = {.number = 1, .hosts = 3};
   decision = DecideLaunches({&first, &granted, &urgent}, quotas);
   EXPECT_THAT(decision.grants, ElementsAre("urgent"));
   EXPECT_THAT(decision.waits, Contains(Pair("first", HasSubstr("holds 5 of its quota"))));
@@ -212,6 +212,23 @@ TEST_F(LaunchesTest, AJobOfAnotherNamespaceKeepsNoHostFromJoining) {
   desk_.Give(HostJoins{host, "key", /*by_run=*/true});
   desk_.Give(HostJoins{"stranger", "key", /*by_run=*/true});
   EXPECT_THAT(desk_.coordinator().host_records(), ElementsAre(Pair(host, testing::_)));
+}
+
+TEST_F(LaunchesTest, AFixedJobThatIsScaledWhileItWaitsHasOtherHosts) {
+  const std::string before = Only().name;
+  desk_.Give(Scale{"job", 4, 4});
+  EXPECT_EQ(Only().hosts, 4);
+  EXPECT_NE(Only().name, before);
+}
+
+TEST(Launch, AnElasticJobGrowsIntoWhatIsLeftOfItsQuota) {
+  Desk desk({}, 16, WithLauncher());
+  desk.Give(SetQuota{kDefaultNamespace, Quota{.slots = 5}});
+  desk.Give(Submit{"fixed", SpecOf(2, 2)});
+  desk.Give(Submit{"job", SpecOf(1, 2)});
+  desk.Give(Scale{"job", 1, 100});
+  for (const Launch& launch : desk.coordinator().launches())
+    EXPECT_EQ(launch.hosts, launch.job == "job" ? 3 : 2) << launch.job;
 }
 
 TEST(Launch, AnElasticJobKeepsAHostAsLongAsSomebodyIsPlacedThere) {
