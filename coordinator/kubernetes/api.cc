@@ -29,6 +29,7 @@ void Begin() {
 
 // What is under way of one request.
 struct Transfer {
+  CURL* curl = nullptr;
   const std::atomic<bool>* stop = nullptr;
   KubeAnswer answer;
   std::function<bool(absl::string_view)> on_line;  // null: all is kept
@@ -38,22 +39,16 @@ struct Transfer {
 };
 
 // A watch that is refused says so in a body like any other.
-bool IsStreamed(CURL* curl, const Transfer& transfer) {
+bool IsStreamed(const Transfer& transfer) {
   long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
   return transfer.on_line != nullptr && status == 200;
 }
 
-struct Receiver {
-  CURL* curl = nullptr;
-  Transfer* transfer = nullptr;
-};
-
 size_t OnBytes(char* bytes, size_t, size_t count, void* context) {
-  const auto* receiver = static_cast<Receiver*>(context);
-  Transfer& transfer = *receiver->transfer;
+  Transfer& transfer = *static_cast<Transfer*>(context);
   absl::string_view rest(bytes, count);
-  if (!IsStreamed(receiver->curl, transfer)) {
+  if (!IsStreamed(transfer)) {
     transfer.is_too_long = transfer.answer.body.size() + count > kLongestKubeAnswer;
     if (transfer.is_too_long) return 0;
     transfer.answer.body.append(rest.data(), rest.size());
@@ -167,14 +162,13 @@ KubeApi::~KubeApi() {
 
 namespace {
 
-absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const std::string& method,
+absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& method,
                                    const std::string& path, const std::string& body,
-                                   const std::string& type, const Times& times,
-                                   Transfer& transfer) {
+                                   const std::string& type, const Times& times, Transfer transfer) {
+  CURL* const curl = transfer.curl;
   if (curl == nullptr) return absl::UnavailableError("there is no memory for a request");
   MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadMountedFile(server.token_file));
   const std::string url = server.url + path;
-  Receiver receiver{curl, &transfer};
   Headers headers;
   Append(headers, absl::StrCat("Authorization: Bearer ", absl::StripAsciiWhitespace(token)));
   Append(headers, "Accept: application/json");
@@ -195,7 +189,7 @@ absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const s
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, Milliseconds(times.silence) / 1000);
   }
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &receiver);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
@@ -223,14 +217,14 @@ absl::StatusOr<KubeAnswer> Perform(CURL* curl, const KubeServer& server, const s
 
 absl::StatusOr<KubeAnswer> KubeApi::Ask(const std::string& method, const std::string& path,
                                         const std::string& body, const std::string& type) {
-  Transfer transfer{.stop = &stop_};
-  return Perform(handle_->curl, server_, method, path, body, type, {.whole = kPatience}, transfer);
+  return Perform(server_, method, path, body, type, {.whole = kPatience},
+                 {.curl = handle_->curl, .stop = &stop_});
 }
 
 absl::StatusOr<KubeAnswer> KubeApi::Stream(const std::string& path, Duration silence,
                                            const std::function<bool(absl::string_view)>& on_line) {
-  Transfer transfer{.stop = &stop_, .on_line = on_line};
-  return Perform(handle_->curl, server_, "GET", path, "", "", {.silence = silence}, transfer);
+  return Perform(server_, "GET", path, "", "", {.silence = silence},
+                 {.curl = handle_->curl, .stop = &stop_, .on_line = on_line});
 }
 
 }  // namespace muster::coordinator

@@ -55,11 +55,10 @@ int32_t NumberOf(const Json& value) { return value.is_number_integer() ? value.g
 bool IsTrue(const Json& value) { return value.is_boolean() && value.get<bool>(); }
 
 Json LabelsOf(const Launch& launch, const LaunchPlace& place) {
-  Json labels = {{"app.kubernetes.io/name", "muster-job"},
-                 {"app.kubernetes.io/managed-by", "muster"},
-                 {kOfCluster, LabelOf(place.cluster)},
-                 {kOfLaunch, launch.name}};
-  return labels;
+  return {{"app.kubernetes.io/name", "muster-job"},
+          {"app.kubernetes.io/managed-by", "muster"},
+          {kOfCluster, LabelOf(place.cluster)},
+          {kOfLaunch, launch.name}};
 }
 
 // Exit codes are those of docs/operations.md: what the same pod anew would not mend ends the job.

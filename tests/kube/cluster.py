@@ -39,6 +39,12 @@ def alone():
                           sys.executable, *sys.argv])
 
 
+def muster(*words):
+    """What it prints last as JSON, on this machine and outside of the cluster."""
+    done = subprocess.run([BUILD / "bin/muster", *map(str, words)], text=True, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
 def install_image(images, name="muster"):
     """The image that pods name localhost/NAME: what `cmake --install` makes, laid over this machine's root."""
     image = pathlib.Path(images) / "localhost" / name

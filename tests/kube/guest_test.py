@@ -3,10 +3,9 @@
 import json
 import os
 import signal
-import subprocess
 import tempfile
 
-from cluster import BUILD, ROOT, ClusterTest, main
+from cluster import ROOT, ClusterTest, main, muster
 
 JOBS = ROOT / "deploy/k8s/jobs"
 
@@ -14,12 +13,6 @@ JOBS = ROOT / "deploy/k8s/jobs"
 def settings(epochs):
     """2,000 steps an epoch, which take three pods on two cores a quarter of a minute."""
     return [word for setting in ("data.samples=192000", "batch=96", f"epochs={epochs}") for word in ("--set", setting)]
-
-
-def muster(*words):
-    """What it prints as JSON on this machine."""
-    done = subprocess.run([BUILD / "bin/muster", *map(str, words)], text=True, check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 class Guest(ClusterTest):

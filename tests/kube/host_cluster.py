@@ -5,12 +5,11 @@ import os
 import secrets
 import shutil
 import ssl
-import subprocess
 import tempfile
 import urllib.error
 import urllib.request
 
-from cluster import BUILD, ROOT, ClusterTest
+from cluster import ROOT, ClusterTest, muster
 
 MANIFESTS = ROOT / "deploy/k8s"
 FIXED = {"min": 3, "max": 3}
@@ -122,9 +121,8 @@ class HostTest(ClusterTest):
                 spec = json.dumps(counting(1, epochs))
                 with open(f"{folder}/spec.yaml", "w") as file:
                     file.write(spec)
-                done = subprocess.run([BUILD / "bin/muster", "train", f"{folder}/spec.yaml", "--dir", f"{folder}/run",
-                                       "--json"], check=True, text=True, stdout=subprocess.PIPE)
-                self.digests[epochs] = json.loads(done.stdout.splitlines()[-1])["digest"]
+                self.digests[epochs] = muster("train", f"{folder}/spec.yaml", "--dir", f"{folder}/run",
+                                              "--json")["digest"]
         return self.digests[epochs]
 
     def assert_done(self, job, epochs=4):
