@@ -358,6 +358,7 @@ void JobRun::On(const ExitTold& told) {
       exited.start == journal_.start && exited.placement == PlacementNumberOf(exited.name);
   if (!counts && !known) return;
   if (counts && EndsWith(told)) return;
+  if (counts && exited.signal == 0 && exited.exit_code == kExitReplaced) GiveAnotherPlace(exited);
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
     Next().cause = HowItEnded(exited);
   EvictEnded();
@@ -398,6 +399,19 @@ void JobRun::On(const SignatureAsked& asked) {
   if (!why.empty()) return Do(RefuseToSign{asked.agent, {process, why}});
   if (AddSignature(journal_, process.incarnation, signature)) Persist();
   Do(Sign{asked.agent, asked.ask});
+}
+
+// Its agent starts it in that place no more: a coordinator that is gone, whose journal was newer
+// than this copy of it, had given it another. Whoever else has this one by now lives, and keeps it.
+void JobRun::GiveAnotherPlace(const ProcessExited& exited) {
+  for (const auto& [id, live] : membership_.live())
+    if (id.name == exited.name && id.incarnation != exited.lanes.incarnation) return;
+  Placement& placement = journal_.placements.at(exited.name);
+  placement = {.role = placement.role, .leaving = placement.leaving};
+  Persist();
+  Say("process", absl::StrCat(exited.name,
+                              " gets another place: in its own it was told that "
+                              "another had taken it"));
 }
 
 // Other hosts may do better than that of the member.

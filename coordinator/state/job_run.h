@@ -117,6 +117,7 @@ class JobRun {
   void On(const SignatureAsked&);
   bool EndsWith(const ExitTold& told);
   void LeaveOut(const ProcessExited& exited);
+  void GiveAnotherPlace(const ProcessExited& exited);
   void On(const Cancel&);
   void On(const Stop&);
   void On(const ManifestCommitted&);

@@ -24,13 +24,16 @@ Reattachment::Reattachment(const JobJournal& job, Time now)
     if (job.lanes.HasEnded(m.id.incarnation)) Lose(m.id.incarnation);
 }
 
-void Reattachment::Lose(Incarnation member) {
+bool Reattachment::Lose(Incarnation member) {
   bool held = back_.erase(member) > 0;
-  if (const auto it = awaited_.find(member); it != awaited_.end()) {
+  const auto it = awaited_.find(member);
+  const bool was_awaited = it != awaited_.end();
+  if (was_awaited) {
     held = held || it->second.holds_state;
     awaited_.erase(it);
   }
   part_is_lost_ = part_is_lost_ || (of_servers_ && held);
+  return was_awaited || held;
 }
 
 // A host starts the next process of a name only when the one before has ended.
@@ -50,9 +53,9 @@ void Reattachment::Came(const MemberId& member, const std::string& node, Time la
   for (const Incarnation incarnation : replaced) Lose(incarnation);
 }
 
+// An agent tells an end again in each of its sessions: only what is new gives others time.
 void Reattachment::Ended(Incarnation member, Time last_tick) {
-  Lose(member);
-  since_ = std::max(since_, last_tick);
+  if (Lose(member)) since_ = std::max(since_, last_tick);
 }
 
 bool Reattachment::CopyMayCome() const {

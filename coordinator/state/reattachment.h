@@ -34,7 +34,7 @@ class Reattachment {
     std::string node;
     bool holds_state = false;  // with servers: its part of it, which nobody else has whole
   };
-  void Lose(Incarnation member);
+  bool Lose(Incarnation member);  // false: nobody waits for it, and it held nothing
   bool CopyMayCome() const;
 
   const bool has_view_;  // in this start; without one, we cannot tell who is still to come

@@ -24,8 +24,9 @@ std::vector<coordinator::Action> OneByOne(const std::vector<coordinator::Action>
   return single;
 }
 
-coordinator::Settings TheSettings() {
+coordinator::Settings TheSettings(bool launches) {
   coordinator::Settings settings;
+  settings.launches = launches;
   settings.start_patience = std::chrono::seconds(3);
   settings.thread_patience = kThreadPatience;
   settings.checkpoint_patience = std::chrono::seconds(5);
@@ -39,7 +40,7 @@ coordinator::Settings TheSettings() {
 CoordinatorProcess::CoordinatorProcess(Around around, NodeId node, int64_t term,
                                        const SimJobs& jobs, std::set<std::string>& drained,
                                        coordinator::Quotas& quotas, Invariants& invariants,
-                                       bool signs, Events events)
+                                       Ways ways, Events events)
     : around_(around),
       node_(node),
       term_(term),
@@ -47,13 +48,13 @@ CoordinatorProcess::CoordinatorProcess(Around around, NodeId node, int64_t term,
       drained_(drained),
       quotas_(quotas),
       invariants_(invariants),
-      signs_(signs),
+      ways_(ways),
       events_(std::move(events)),
       runner_(around_.schedule),
       real_clock_(around_.schedule),
-      clock_(real_clock_, TheSettings().lease / 4),
-      state_(std::make_unique<coordinator::Coordinator>("cluster", TermNumber(term), TheSettings(),
-                                                        Recovered(), clock_.Now())) {
+      clock_(real_clock_, TheSettings(ways.launches).lease / 4),
+      state_(std::make_unique<coordinator::Coordinator>(
+          "cluster", TermNumber(term), TheSettings(ways.launches), Recovered(), clock_.Now())) {
   around_.network.Add(node_, &runner_);
   around_.trace.Note(absl::StrCat("coordinator starts, term ", term_));
   runner_.Later(kTick, [this] { Tick(); });
@@ -215,7 +216,7 @@ void CoordinatorProcess::Hear(SimSessionId session, const ToCoordinator& message
   }
   if (const MemberId* member = std::get_if<MemberId>(&peers_[session].who)) {
     if (!own_) invariants_.CheckTold(*member, message);
-    Handle(coordinator::MemberSays{*member, message, came, signs_});
+    Handle(coordinator::MemberSays{*member, message, came, ways_.signs});
   }
 }
 
@@ -262,8 +263,8 @@ void CoordinatorProcess::Hear(SimSessionId session, const FromAgent& message) {
   // Also of one that was not started, for want of a certificate.
   if (!own_ && exited->lanes.incarnation == Incarnation{})
     invariants_.NamelessEnd({exited->job, exited->name});
-  Handle(
-      coordinator::AgentSays{*exited, signs_ ? std::get<AgentId>(peers_[session].who).host : ""});
+  Handle(coordinator::AgentSays{*exited,
+                                ways_.signs ? std::get<AgentId>(peers_[session].who).host : ""});
   if (dead_ || own_) return;
   SimJob& job = JobOf(exited->job);
   job.ends_to_be_told.erase(exited->lanes.incarnation);

@@ -38,10 +38,14 @@ class CoordinatorProcess {
     // A member that knows more than the journal.
     std::function<void(const MemberId&, const std::string& why)> sent_away;
   };
-  // `drained`: hosts, as persisted; and quotas. `signs`: sessions have proven peers.
+  struct Ways {
+    bool signs = false;     // sessions have proven peers
+    bool launches = false;  // each job has hosts that are made for it
+  };
+  // `drained`: hosts, as persisted; and quotas.
   CoordinatorProcess(Around around, NodeId node, int64_t term, const SimJobs& jobs,
                      std::set<std::string>& drained, coordinator::Quotas& quotas,
-                     Invariants& invariants, bool signs, Events events);
+                     Invariants& invariants, Ways ways, Events events);
   ~CoordinatorProcess();
 
   // A process calls; this says what our end of the session does.
@@ -54,6 +58,9 @@ class CoordinatorProcess {
   // cluster's from now on. This one lives on with the journal that it has until it looks at the
   // claims, in so many milliseconds at the latest.
   void IsReplaced(int64_t looks_in_ms);
+  // Whoever is about to change the folder of checkpoints, or to end what was made for a job, looks
+  // first. False: it ends.
+  bool MayChangeFolder();
   // The thread that decides waits for its disk; the others run.
   void HoldUp(int64_t ms);
 
@@ -101,8 +108,6 @@ class CoordinatorProcess {
   void Tell(const AgentId& agent, const ToAgent& message);
   SimJob& JobOf(const std::string& id) { return *jobs_.at(id); }
   JobStore& StoreOf(SimJob& job) { return own_ ? own_->stores[job.options.id] : job.store; }
-  // Whoever is about to change the folder of checkpoints looks first. False: it ends.
-  bool MayChangeFolder();
 
   void Do(const coordinator::PersistJob& a);
   void Do(const coordinator::PersistRecords& a);
@@ -145,7 +150,7 @@ class CoordinatorProcess {
   std::set<std::string>& drained_;
   coordinator::Quotas& quotas_;
   Invariants& invariants_;
-  const bool signs_;
+  const Ways ways_;
   const Events events_;
   Runner runner_;
   const SimClock real_clock_;

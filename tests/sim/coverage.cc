@@ -8,8 +8,9 @@ namespace {
 struct Row {
   Corner corner;
   const char* name;
-  int64_t floor;        // of so many seeds:
-  int64_t seeds = 400;  // fewer are not asked for it
+  int64_t floor;          // of so many seeds:
+  int64_t seeds = 400;    // fewer are not asked for it
+  bool launches = false;  // of worlds where hosts are made for jobs
 };
 
 // What 400 seeds reach changes with every change of the code. So a floor is at most about half of
@@ -114,6 +115,16 @@ constexpr Row kRows[] = {
     {Corner::kQuestionsAskedAgain, "questions for a certificate that were asked again", 50},
     {Corner::kSignaturesRefused, "questions for a certificate that were refused", 50},
     {Corner::kRenewals, "certificates that were renewed", 500},
+    {Corner::kLaunchesMade, "launches whose hosts were made", 100, 100, true},
+    {Corner::kLaunchesMadeAgain, "of these, again, because somebody had deleted them", 2, 100,
+     true},
+    {Corner::kLaunchesAdopted, "launches that a coordinator found when it started", 50, 100, true},
+    {Corner::kLaunchesResized, "launches that got another number of hosts", 6, 100, true},
+    {Corner::kLaunchesEnded, "launches that were ended", 100, 100, true},
+    {Corner::kLaunchesGivenUp, "launches that Kubernetes gave up", 10, 100, true},
+    {Corner::kLaunchesSuspended, "launches that were suspended", 10, 100, true},
+    {Corner::kPodsReplaced, "pods that took the place of others", 6, 100, true},
+    {Corner::kGrantedUnderQuota, "launches granted while there was a quota", 5, 100, true},
 };
 static_assert(std::size(kRows) == static_cast<size_t>(Corner::kCount));
 
@@ -131,10 +142,11 @@ std::string Coverage::ToString() const {
   return text;
 }
 
-std::vector<std::string> Coverage::BelowFloor(int64_t seeds) const {
+std::vector<std::string> Coverage::BelowFloor(int64_t seeds, bool launches) const {
   std::vector<std::string> below;
   for (const Row& row : kRows)
-    if (seeds >= row.seeds && Of(row.corner) * row.seeds < row.floor * seeds)
+    if (row.launches == launches && seeds >= row.seeds &&
+        Of(row.corner) * row.seeds < row.floor * seeds)
       below.push_back(absl::StrCat("the seeds reached only ", Of(row.corner), " ", row.name,
                                    ", at least ", row.floor * seeds / row.seeds, " are asked for"));
   return below;

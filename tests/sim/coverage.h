@@ -108,6 +108,15 @@ enum class Corner {
   kQuestionsAskedAgain,
   kSignaturesRefused,
   kRenewals,
+  kLaunchesMade,
+  kLaunchesMadeAgain,
+  kLaunchesAdopted,
+  kLaunchesResized,
+  kLaunchesEnded,
+  kLaunchesGivenUp,
+  kLaunchesSuspended,
+  kPodsReplaced,
+  kGrantedUnderQuota,
   kCount
 };
 
@@ -117,8 +126,9 @@ class Coverage {
   int64_t Of(Corner corner) const { return counts_[static_cast<size_t>(corner)]; }
   void Add(const Coverage& other);
   std::string ToString() const;
-  // Of `seeds` seeds: one sentence for each corner that was reached too rarely.
-  std::vector<std::string> BelowFloor(int64_t seeds) const;
+  // Of `seeds` seeds: one sentence for each corner that was reached too rarely. `launches`: those
+  // of worlds where hosts are made for jobs; else those of all others.
+  std::vector<std::string> BelowFloor(int64_t seeds, bool launches = false) const;
 
  private:
   std::array<int64_t, static_cast<size_t>(Corner::kCount)> counts_{};

@@ -33,6 +33,10 @@ void Faults::Inject() {
   if (over() || world_.ended()) return;
   --left_;
   if (around_.schedule.OneIn(2)) ambush_ = true;
+  if (world_.options_.launches && around_.schedule.OneIn(5)) {
+    HarmLaunch();
+    return InjectLater();
+  }
   using Fault = void (Faults::*)();
   // Each is as likely as the number of times that it stands here.
   static constexpr Fault kFaults[] = {
@@ -250,7 +254,25 @@ void Faults::BreakAgentSession() {
   around_.network.Break(session);
 }
 
+// What happens to the hosts of a job without the coordinator.
+void Faults::HarmLaunch() {
+  switch (around_.schedule.Random(0, 3)) {
+    case 0: return world_.pods_.DeleteAny();
+    case 1: return world_.pods_.GiveUpAny();
+    default: return world_.pods_.SuspendAny(around_.schedule.Random(500, 15000));
+  }
+}
+
+// Where hosts are made for jobs: one of those that live, if there is any.
 size_t Faults::AnyHost() {
+  if (world_.options_.launches) {
+    std::vector<size_t> live;
+    for (const World::Host& host : world_.hosts_)
+      if (host.agent && host.is_pod) live.push_back(host.index);
+    if (!live.empty())
+      return live[static_cast<size_t>(
+          around_.schedule.Random(0, static_cast<int64_t>(live.size()) - 1))];
+  }
   return static_cast<size_t>(
       around_.schedule.Random(0, static_cast<int64_t>(world_.hosts_.size()) - 1));
 }
@@ -274,6 +296,7 @@ void Faults::EndHost() {
 }
 
 void Faults::DrainHost() {
+  if (world_.options_.launches) return;  // it is refused: hosts come again under their names
   around_.coverage.Add(Corner::kDrains);
   world_.DrainHost(AnyHost(), around_.schedule.Random(100, 10000));
 }

@@ -51,6 +51,7 @@ class Faults {
   void BreakSessions();
   void BreakAgentSession();
   size_t AnyHost();
+  void HarmLaunch();
   void KillHost();
   void EndHost();
   void DrainHost();

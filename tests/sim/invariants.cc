@@ -83,6 +83,7 @@ bool IsInView(const coordinator::JobJournal& journal, const std::string& name) {
 
 void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal& next) {
   const auto& now = job.store.journal;
+  if (sight_.launches) CheckLaunch(job, next);
   if (!now) return;
   if (next.number < now->number) Violate(job, "a view number went back");
   if (now->ending.gives_way && next.phase == JobPhase::kQueued) {
@@ -90,7 +91,7 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
     if (now->ending.is_urgent) around_.coverage.Add(Corner::kPreempted);
   }
   CheckPreemption(job, next);
-  CheckQuota(job, next);
+  if (!sight_.launches) CheckQuota(job, next);
   if (next.lineages.size() < now->lineages.size()) Violate(job, "a lineage was forgotten");
   if (next.spec.training != now->spec.training)
     Violate(job, "the training specification of a job changed");
@@ -98,7 +99,8 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   if (next.rewinds > now->rewinds) CheckRewind(job);
   NoteStop(job, next);
   CheckPlaces(job, next);
-  if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting) CheckStart(job, next);
+  if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting && !sight_.launches)
+    CheckStart(job, next);
 }
 
 // Only a job that waits and has a higher priority makes another stop.
@@ -108,7 +110,7 @@ void Invariants::CheckPreemption(const SimJob& job, const coordinator::JobJourna
   if (!begins) return;
   for (const SimJob* other : sight_.jobs()) {
     const auto& journal = other->store.journal;
-    if (other != &job && journal && journal->phase == JobPhase::kQueued &&
+    if (!sight_.launches && other != &job && journal && journal->phase == JobPhase::kQueued &&
         journal->spec.queue.priority > next.spec.queue.priority)
       return;
   }
@@ -175,6 +177,54 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
           IsWithinReach(*process) && !WasCut(*process, kVerdictTime))
         Violate(job, absl::StrCat("the place of ", name, ", which lives, is taken back"));
   }
+}
+
+// The hosts of one job are those of no other, and it keeps them as long as it runs. All jobs are of
+// one namespace.
+void Invariants::CheckLaunch(const SimJob& job, const coordinator::JobJournal& next) {
+  const coordinator::JobLaunch before =
+      job.store.journal ? job.store.journal->launch : coordinator::JobLaunch();
+  const bool runs = !coordinator::Ended(next.phase) && next.phase != JobPhase::kQueued;
+  if (next.launch.number > 0) {
+    const std::string name = coordinator::LaunchNameOf("cluster", next);
+    const auto [it, is_new] = job_of_launch_.try_emplace(name, &job);
+    if (it->second != &job) Violate(job, absl::StrCat(name, " was granted to two jobs"));
+    if (next.launch.number != before.number && !is_new)
+      Violate(job, absl::StrCat(name, " is granted again"));
+    if (is_new) CheckGrant(job, next);
+  }
+  if (runs && next.launch.number == 0) Violate(job, "it runs without hosts of its own");
+  const bool ran = job.store.journal && !coordinator::Ended(job.store.journal->phase) &&
+                   job.store.journal->phase != JobPhase::kQueued;
+  if (runs && ran && next.launch != before) Violate(job, "its hosts change while it runs");
+  if (coordinator::Ended(next.phase) && next.launch.number > 0)
+    Violate(job, "it is over, and keeps its hosts");
+  for (const auto& [member, placement] : next.placements)
+    if (runs && placement.host) CheckHostOf(job, *placement.host);
+}
+
+// All that were granted hosts fit into the quota, as it is now.
+void Invariants::CheckGrant(const SimJob& job, const coordinator::JobJournal& next) {
+  const auto quota = sight_.quotas().find(next.spec.queue.name_space);
+  if (quota == sight_.quotas().end() || !quota->second.slots) return;
+  around_.coverage.Add(Corner::kGrantedUnderQuota);
+  int32_t held = next.launch.hosts;
+  for (const SimJob* other : sight_.jobs())
+    if (const auto& journal = other->store.journal;
+        other != &job && journal && !coordinator::Ended(journal->phase))
+      held += std::min(journal->launch.hosts,
+                       journal->spec.runtime.workers_max + journal->spec.runtime.servers);
+  if (held > *quota->second.slots)
+    Violate(job, absl::StrCat("it is granted hosts beyond the quota of ", *quota->second.slots));
+}
+
+void Invariants::CheckHostOf(const SimJob& job, const std::string& host) {
+  const auto at = coordinator::HostOfLaunchNamed(host);
+  const auto it = at ? job_of_launch_.find(at->launch) : job_of_launch_.end();
+  // Perhaps one that was replaced has granted it, in a journal of its own.
+  if (at && it == job_of_launch_.end() && two_until_ > 0) return;
+  if (it == job_of_launch_.end() || it->second != &job)
+    Violate(job, absl::StrCat("it has a place on ", host, ", which was not made for it"));
 }
 
 // Whoever is placed has its own, and keeps them.

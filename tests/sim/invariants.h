@@ -30,7 +30,8 @@ class Invariants {
     // Of so many devices each that would fit into the hosts that the coordinator knows of.
     std::function<int32_t(int32_t devices_each)> workers_known{};
     std::function<NodeId()> coordinator_node{};
-    bool signs = false;  // members need certificates
+    bool signs = false;     // members need certificates
+    bool launches = false;  // each job has hosts that are made for it
   };
   Invariants(Around around, Sight sight) : around_(around), sight_(std::move(sight)) {}
 
@@ -47,6 +48,8 @@ class Invariants {
   // An agent is told this; one starts this.
   void CheckWanted(const AgentId& agent, const Wanted& wanted, bool is_replaced);
   void CheckSpawn(const SimJob& job, const AgentId& agent, const agent::Spawn& spawn);
+  // A process of the job starts there, and hosts are made for jobs.
+  void CheckHostOf(const SimJob& job, const std::string& host);
   // It says so of its host.
   void CheckHeld(const AgentId& agent, const std::vector<HostDevice>& devices);
   // The coordinator signs this; a process with this certificate, or without one, starts.
@@ -82,6 +85,8 @@ class Invariants {
   void CheckPreemption(const SimJob& job, const coordinator::JobJournal& next);
   void CheckQuota(const SimJob& job, const coordinator::JobJournal& next);
   void CheckPlaces(const SimJob& job, const coordinator::JobJournal& next);
+  void CheckLaunch(const SimJob& job, const coordinator::JobJournal& next);
+  void CheckGrant(const SimJob& job, const coordinator::JobJournal& next);
   void CheckDevices(const SimJob& job, const coordinator::JobJournal& next);
   bool IsWithinReach(const MemberProcess& process) const;
   bool WasCut(const MemberProcess& process, int64_t ms) const;
@@ -121,10 +126,11 @@ class Invariants {
   struct Standstill {
     int64_t from = 0, until = 0;
   };
-  std::vector<Standstill> standstill_times_;     // of the coordinator, one after the other
-  std::map<PlacementNumber, AgentId> agent_of_;  // all that were ever told or started
-  std::map<Incarnation, std::string> keys_;      // that were ever signed
-  std::map<MemberId, Sealed> sealed_;            // what each answered last
+  std::vector<Standstill> standstill_times_;            // of the coordinator, one after the other
+  std::map<PlacementNumber, AgentId> agent_of_;         // all that were ever told or started
+  std::map<std::string, const SimJob*> job_of_launch_;  // by name, all that were ever granted
+  std::map<Incarnation, std::string> keys_;             // that were ever signed
+  std::map<MemberId, Sealed> sealed_;                   // what each answered last
   std::map<agent::ProcessKey, int64_t> nameless_ends_;
   // Jobs that were told to stop, by the owner of chunk 0 of their active view, which is to be given
   // the stop before the coordinator handles anything else.

@@ -22,9 +22,9 @@ namespace muster::sim {
 using NodeId = int64_t;  // of a process; the coordinator and the agents of hosts keep theirs
 using SimSessionId = int64_t;
 inline constexpr NodeId kCoordinatorNode = 1;
-inline constexpr NodeId kFirstAgentNode = 2;         // of the first host; the others follow
-inline constexpr NodeId kOtherCoordinatorNode = 50;  // where a second one is started by mistake
-inline constexpr NodeId kFirstMemberNode = 100;
+inline constexpr NodeId kFirstAgentNode = 2;           // of the first host; the others follow
+inline constexpr NodeId kOtherCoordinatorNode = 5000;  // where a second one is started by mistake
+inline constexpr NodeId kFirstMemberNode = 10000;
 
 // Where a coordinator may be: tried in turn while none answers.
 class CoordinatorAddresses {

@@ -11,17 +11,38 @@ class SeedOptions {
  public:
   explicit SeedOptions(uint64_t seed) : seed_(seed) {}
 
+  // Each job has hosts that are made for it.
+  WorldOptions MakeWithLaunches() const {
+    WorldOptions options;
+    options.seed = seed_;
+    options.launches = true;
+    options.jobs.clear();
+    options.hosts = {7};  // of no job
+    options.faults = Pick(8, 2, 14);
+    if (OneIn(31, 6)) AddMistake(options);
+    options.signs = options.mistake_at == 0 && OneIn(45, 2);
+    const char* const ids[] = {"a", "b", "c"};
+    for (int32_t i = 0; i < Pick(9, 1, 3); ++i) {
+      const auto salt = static_cast<uint64_t>(100 * (i + 1));
+      JobOptions& job = options.jobs.emplace_back(Job(ids[i], salt));
+      job.steps = Pick(salt + 30, 10, 60);
+      job.submit_at = i == 0 ? 0 : Pick(salt + 31, 1, 1500);
+      job.devices = OneIn(salt + 32, 3) ? Pick(salt + 33, 1, 2) : 0;
+      job.priority = OneIn(salt + 34, 3) ? 1 : 0;
+    }
+    if (!OneIn(27, 2)) return options;
+    options.quota = Pick(28, 2, 8);
+    options.quota_at = Pick(29, 1, 1500);
+    options.quota_ms = Pick(30, 500, 8000);
+    return options;
+  }
+
   WorldOptions Make() const {
     WorldOptions options;
     options.seed = seed_;
     options.faults = Pick(8, 2, 14);
     options.jobs = {Job("a", 100)};
-    if (OneIn(31, 8)) {
-      options.mistake_at = Pick(32, 300, 4000);
-      options.copy_age = OneIn(33, 2) ? Pick(34, 1, 1500) : 0;
-      options.copy_age = std::min(options.copy_age, options.mistake_at - 1);
-      options.looks_ms = Pick(35, 0, OneIn(36, 2) ? 8000 : 1000);
-    }
+    if (OneIn(31, 8)) AddMistake(options);
     // An older copy of the journal does not know what was signed since.
     options.signs = options.mistake_at == 0 && OneIn(45, 2);
     if (!OneIn(9, 3)) {
@@ -44,6 +65,13 @@ class SeedOptions {
   }
 
  private:
+  void AddMistake(WorldOptions& options) const {
+    options.mistake_at = Pick(32, 300, 4000);
+    options.copy_age = OneIn(33, 2) ? Pick(34, 1, 1500) : 0;
+    options.copy_age = std::min(options.copy_age, options.mistake_at - 1);
+    options.looks_ms = Pick(35, 0, OneIn(36, 2) ? 8000 : 1000);
+  }
+
   int32_t Pick(uint64_t salt, int32_t low, int32_t high) const {
     return low + static_cast<int32_t>(Mix64(seed_, salt) % static_cast<uint64_t>(high - low + 1));
   }
@@ -140,5 +168,6 @@ class SeedOptions {
 };
 
 inline WorldOptions OptionsOf(uint64_t seed) { return SeedOptions(seed).Make(); }
+inline WorldOptions LaunchOptionsOf(uint64_t seed) { return SeedOptions(seed).MakeWithLaunches(); }
 
 }  // namespace muster::sim

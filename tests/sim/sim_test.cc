@@ -9,14 +9,16 @@
 namespace muster::sim {
 namespace {
 
+using MakeOptions = WorldOptions (*)(uint64_t seed);
+
 // Runs the seeds; the first that breaks an invariant ends it.
-Coverage RunSeeds(uint64_t first, uint64_t count) {
+Coverage RunSeeds(uint64_t first, uint64_t count, MakeOptions make = OptionsOf) {
   Coverage reached;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    World world(OptionsOf(seed));
+    World world(make(seed));
     const bool held = world.Run();
     EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << " (its trace: sim_trace "
-                      << seed << ")";
+                      << (make == LaunchOptionsOf ? "--launches " : "") << seed << ")";
     if (!held) break;
     reached.Add(world.coverage());
   }
@@ -24,15 +26,23 @@ Coverage RunSeeds(uint64_t first, uint64_t count) {
   return reached;
 }
 
-void ExpectCoverage(const Coverage& reached, int64_t seeds) {
+void ExpectCoverage(const Coverage& reached, int64_t seeds, bool launches = false) {
   if (testing::Test::HasFailure()) return;
-  for (const std::string& corner : reached.BelowFloor(seeds)) ADD_FAILURE() << corner;
+  for (const std::string& corner : reached.BelowFloor(seeds, launches)) ADD_FAILURE() << corner;
 }
 
 #ifdef MUSTER_SIM_SLOW
 TEST(Seeds, TwoThousandKeepEveryInvariant) { ExpectCoverage(RunSeeds(1000001, 2000), 2000); }
+
+TEST(Launches, FiveHundredKeepEveryInvariant) {
+  ExpectCoverage(RunSeeds(1000001, 500, LaunchOptionsOf), 500, /*launches=*/true);
+}
 #else
 TEST(Seeds, KeepEveryInvariant) { ExpectCoverage(RunSeeds(1, 400), 400); }
+
+TEST(Launches, KeepEveryInvariant) {
+  ExpectCoverage(RunSeeds(1, 100, LaunchOptionsOf), 100, /*launches=*/true);
+}
 
 std::vector<StepRecord> RecordsThatCount(const SimJob& job) {
   const coordinator::JobJournal& journal = *job.store.journal;

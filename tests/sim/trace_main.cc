@@ -1,6 +1,8 @@
 // sim_trace SEED: what happens under one seed, line by line. sim_trace FIRST LAST: runs all of
-// these seeds, names those that break an invariant, and counts what they reached.
+// these seeds, names those that break an invariant, and counts what they reached. --launches: in
+// worlds where each job has hosts that are made for it.
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "tests/sim/seeds.h"
@@ -9,9 +11,12 @@ namespace {
 
 using muster::sim::Coverage;
 using muster::sim::JobOptions;
+using muster::sim::LaunchOptionsOf;
 using muster::sim::OptionsOf;
 using muster::sim::World;
 using muster::sim::WorldOptions;
+
+using MakeOptions = WorldOptions (*)(uint64_t seed);
 
 void Describe(const JobOptions& job) {
   std::cout << "job " << job.id << ": "
@@ -23,8 +28,8 @@ void Describe(const JobOptions& job) {
             << (job.order == muster::SumOrder::kFree ? ", free order" : "") << "\n";
 }
 
-bool TellTrace(uint64_t seed) {
-  const WorldOptions options = OptionsOf(seed);
+bool TellTrace(uint64_t seed, MakeOptions make) {
+  const WorldOptions options = make(seed);
   World world(options);
   const bool held = world.Run();
   std::cout << "seed " << options.seed << ", " << options.faults << " faults\n";
@@ -34,11 +39,11 @@ bool TellTrace(uint64_t seed) {
   return held;
 }
 
-bool RunAll(uint64_t first, uint64_t last) {
+bool RunAll(uint64_t first, uint64_t last, MakeOptions make) {
   uint64_t broken = 0;
   Coverage reached;
   for (uint64_t seed = first; seed <= last; ++seed) {
-    World world(OptionsOf(seed));
+    World world(make(seed));
     const bool held = world.Run();
     reached.Add(world.coverage());
     if (held) continue;
@@ -53,12 +58,18 @@ bool RunAll(uint64_t first, uint64_t last) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool launches = argc > 1 && std::strcmp(argv[1], "--launches") == 0;
+  if (launches) {
+    --argc;
+    ++argv;
+  }
   if (argc != 2 && argc != 3) {
-    std::cerr << "usage: sim_trace SEED | sim_trace FIRST LAST\n";
+    std::cerr << "usage: sim_trace [--launches] SEED | sim_trace [--launches] FIRST LAST\n";
     return 64;
   }
+  const MakeOptions make = launches ? LaunchOptionsOf : OptionsOf;
   const uint64_t first = std::strtoull(argv[1], nullptr, 10);
   const bool held =
-      argc == 2 ? TellTrace(first) : RunAll(first, std::strtoull(argv[2], nullptr, 10));
+      argc == 2 ? TellTrace(first, make) : RunAll(first, std::strtoull(argv[2], nullptr, 10), make);
   return held ? 0 : 1;
 }

@@ -26,6 +26,16 @@ World::World(WorldOptions options)
       around_{schedule_, network_, trace_, coverage_},
       invariants_(around_, SightOfAll()),
       client_(around_, [this](const coordinator::Input& input) { return Ask(input); }),
+      pods_(around_, {.start =
+                          [this](const std::string& name, int32_t devices) {
+                            Host& host = PodNamed(name);
+                            host.devices = devices;
+                            StartAgent(host);
+                          },
+                      .end =
+                          [this](const std::string& name, int64_t ms) {
+                            EndHost(PodNamed(name).index, ms, schedule_.Random(50, 2000));
+                          }}),
       faults_(*this, around_, options_.faults) {
   for (const JobOptions& job : options_.jobs) {
     const auto made = jobs_.emplace(job.id, std::make_unique<SimJob>(job)).first;
@@ -34,6 +44,7 @@ World::World(WorldOptions options)
   if (jobs_.size() > 1) coverage_.Add(Corner::kSecondJobs);
   for (size_t i = 0; i < options_.hosts.size(); ++i)
     hosts_.push_back({.name = i == 0 ? "host" : absl::StrCat("host-", i),
+                      .index = i,
                       .slots = options_.hosts[i],
                       .devices = i < options_.devices.size() ? options_.devices[i] : 0});
   if (hosts_.size() > 1) coverage_.Add(Corner::kSeveralHosts);
@@ -83,7 +94,8 @@ Invariants::Sight World::SightOfAll() {
             return workers;
           },
           [this] { return coordinator_node_; },
-          options_.signs};
+          options_.signs,
+          options_.launches};
 }
 
 // ---- finding
@@ -158,11 +170,12 @@ bool World::ended() const { return over_.size() == jobs_.size(); }
 // ---- processes
 
 void World::StartAgent(Host& host) {
-  const NodeId node = kFirstAgentNode + static_cast<NodeId>(&host - hosts_.data());
+  const NodeId node = kFirstAgentNode + static_cast<NodeId>(host.index);
   const uint64_t name = HashBytes(host.name);
   AgentHello hello{.agent = {host.name, {++host.lives, name}}, .node = host.name};
   // It finds the folder of the one before it, unless another machine has taken its name.
-  if (host.lives > 1 && (schedule_.smooth() || !schedule_.OneIn(6))) {
+  // A pod that takes the place of another has a folder of its own, unless only its process ended.
+  if (host.lives > 1 && (schedule_.smooth() || !schedule_.OneIn(host.is_pod ? 2 : 6))) {
     hello.follows = {host.lives - 1, name};
   } else {
     host.known.clear();
@@ -183,6 +196,13 @@ void World::StartAgent(Host& host) {
           [this, &host](TermNumber term) { NoteObeyed(host, term); }});
 }
 
+World::Host& World::PodNamed(const std::string& name) {
+  for (Host& host : hosts_)
+    if (host.name == name) return host;
+  return hosts_.emplace_back(
+      Host{.name = name, .index = hosts_.size(), .slots = 1, .is_pod = true});
+}
+
 void World::NoteObeyed(Host& host, TermNumber term) {
   if (term < host.obeyed)
     trace_.Violate(absl::StrCat(host.name, " obeys term ", term.value(), ", though it has obeyed ",
@@ -201,6 +221,7 @@ void World::Spawn(Host& host, const agent::Spawn& spawn, std::optional<Incarnati
   const NodeId node = next_node_++;
   job_of_[id] = &job;
   invariants_.CheckSpawn(job, host.agent->id(), spawn);
+  if (options_.launches) invariants_.CheckHostOf(job, host.name);
   invariants_.CheckHasCertificate(job, id);
   MemberProcess::Events events;
   events.find = [this](const MemberId& member) { return Find(member); };
@@ -287,6 +308,7 @@ void World::KillHost(size_t host, int64_t down_ms) {
   lost.agent.reset();
   for (const MemberProcess* p : AllMembers())
     if (p->agent().host == lost.name) Crash(p->node(), "died with its host");
+  if (lost.is_pod) return pods_.Died(lost.name, down_ms);
   schedule_.At(down_ms, [this, host] {
     if (!hosts_[host].agent && !ended()) StartAgent(hosts_[host]);
   });
@@ -298,7 +320,8 @@ void World::EndHost(size_t host, int64_t waits_ms, int64_t down_ms) {
   trace_.Note(absl::StrCat(hosts_[host].name, " ends in ", waits_ms, " ms"));
   agent->SayThatItEnds();
   schedule_.At(waits_ms, [this, host, life = hosts_[host].lives, down_ms] {
-    if (hosts_[host].lives == life && !ended()) KillHost(host, down_ms);
+    const bool is_over = ended() && !hosts_[host].is_pod;
+    if (hosts_[host].lives == life && !is_over) KillHost(host, down_ms);
   });
 }
 
@@ -462,6 +485,7 @@ CoordinatorProcess::Events World::CoordinatorEvents() {
     coverage_.Add(Corner::kReplacedEnds);
     invariants_.TwoCoordinators();
     schedule_.At(0, [this] {
+      launcher_of_replaced_.reset();
       replaced_.reset();
       for (auto& [id, job] : jobs_)
         if (job->delete_asked) client_.DeleteLater(*job);
@@ -509,6 +533,7 @@ void World::StartOnCopy() {
                            options_.copy_age, " ms ago"));
   coverage_.Add(Corner::kTwoCoordinators);
   replaced_ = std::move(coordinator_);
+  launcher_of_replaced_ = std::move(launcher_);
   replaced_->IsReplaced(options_.looks_ms);
   for (const auto& [id, job] : jobs_) job->store = copy_->jobs.at(id).second;
   const std::set<std::string> drained = std::exchange(drained_, copy_->drained);
@@ -587,13 +612,15 @@ void World::StartCoordinator() {
   invariants_.CoordinatorStarts();
   ++term_;
   claim_ = journal_claim_ = coordinator::ClaimOf(TermNumber(term_), "0");
-  coordinator_ = std::make_unique<CoordinatorProcess>(around_, coordinator_node_, term_, jobs_,
-                                                      drained_, quotas_, invariants_,
-                                                      options_.signs, CoordinatorEvents());
+  coordinator_ = std::make_unique<CoordinatorProcess>(
+      around_, coordinator_node_, term_, jobs_, drained_, quotas_, invariants_,
+      CoordinatorProcess::Ways{options_.signs, options_.launches}, CoordinatorEvents());
+  if (options_.launches) launcher_ = std::make_unique<SimLauncher>(around_, pods_, *coordinator_);
   for (auto& [id, job] : jobs_) client_.AskAgain(*job);
 }
 
 void World::CrashCoordinator(int64_t down_ms) {
+  launcher_.reset();
   coordinator_.reset();
   schedule_.At(down_ms, [this] {
     if (!coordinator_ && !ended()) StartCoordinator();
@@ -646,6 +673,7 @@ bool World::Run() {
   while (!ended() && violation().empty() && schedule_.RunNext()) CheckItGoesOn();
   if (!ended() && violation().empty()) trace_.Violate("nothing is left to happen");
   if (violation().empty() && !options_.devices.empty()) CheckRest();
+  if (violation().empty() && options_.launches) CheckNoPodsAreLeft();
   return violation().empty();
 }
 
@@ -659,6 +687,18 @@ void World::CheckRest() {
   if (!violation().empty() || !members_.empty()) return;
   if (const std::string held = WhoHoldsDevices(); !held.empty())
     trace_.Violate(absl::StrCat("nothing runs any more, and the coordinator holds ", held));
+}
+
+// What was made for jobs is ended, whatever happened meanwhile.
+void World::CheckNoPodsAreLeft() {
+  constexpr int64_t kRest = 120000;
+  const int64_t until = schedule_.now() + kRest;
+  while (violation().empty() && !pods_.empty() && schedule_.now() < until) {
+    if (!coordinator_) StartCoordinator();
+    if (!schedule_.RunNext()) break;
+  }
+  if (violation().empty() && !pods_.empty())
+    trace_.Violate("all jobs are over, and what was made for them is still there");
 }
 
 // "device 1 of host-1", of hosts that speak with the coordinator; empty: none.

@@ -2,6 +2,7 @@
 // the agents of one or more hosts, the network and the disk between them, and faults.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,7 +16,9 @@
 #include "tests/sim/coordinator_process.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/invariants.h"
+#include "tests/sim/launcher.h"
 #include "tests/sim/member_process.h"
+#include "tests/sim/pods.h"
 
 namespace muster::sim {
 
@@ -34,7 +37,8 @@ struct WorldOptions {
   int64_t mistake_at = 0;
   int64_t copy_age = 0;
   int64_t looks_ms = 0;
-  bool signs = false;  // members need certificates
+  bool signs = false;     // members need certificates
+  bool launches = false;  // each job has hosts that are made for it; `hosts` are of no job
 };
 
 class World {
@@ -97,8 +101,10 @@ class World {
 
   struct Host {
     std::string name;
+    size_t index = 0;
     int32_t slots = 0;
     int32_t devices = 0;
+    bool is_pod = false;                    // it was made for a launch
     uint64_t lives = 0;                     // of its agent
     agent::KnownTerms known{};              // on its disk
     TermNumber obeyed{};                    // the highest that an agent with that disk has obeyed
@@ -112,6 +118,7 @@ class World {
   Host* HostOf(const std::string& agent);  // "agent", "agent-1"; null: another name
   Host& HostOf(const MemberProcess& member);
   void StartAgent(Host& host);
+  Host& PodNamed(const std::string& name);
   void NoteObeyed(Host& host, TermNumber term);
   Incarnation Draw(const agent::ProcessKey& key);
   void Spawn(Host& host, const agent::Spawn& spawn, std::optional<Incarnation> drawn);
@@ -148,6 +155,7 @@ class World {
   void NoteWhereItStands();
   void CheckItGoesOn();
   void CheckRest();
+  void CheckNoPodsAreLeft();
   std::string WhoHoldsDevices() const;
 
   const WorldOptions options_;
@@ -165,21 +173,24 @@ class World {
   std::map<MemberId, SimJob*> job_of_;  // all that ever started
   std::map<agent::ProcessKey, int64_t> starts_;
   NodeId next_node_ = kFirstMemberNode;
-  std::vector<Host> hosts_;
+  std::deque<Host> hosts_;                       // grows, and none moves
   coordinator::Quotas quotas_;                   // as persisted
   std::set<std::string> drained_;                // hosts, as persisted
   std::map<std::string, int64_t> drain_wishes_;  // how often a person began to drain each
   std::vector<HostCut> cut_hosts_;
+  Pods pods_;
   std::unique_ptr<CoordinatorProcess> coordinator_;
+  std::unique_ptr<SimLauncher> launcher_;  // of that coordinator; null: it has none
   int64_t term_ = 0;
   NodeId coordinator_node_ = kCoordinatorNode;
   std::string claim_;          // the latest in the folder of checkpoints
   std::string journal_claim_;  // the one that the journal knows
   std::optional<JournalCopy> copy_;
   std::unique_ptr<CoordinatorProcess> replaced_;  // it lives, and may not know of the other one
-  std::map<MemberId, int64_t> sent_away_;         // when they were last
-  std::set<const SimJob*> ended_;                 // for good
-  std::set<std::string> over_;                    // ids under which nothing more will happen
+  std::unique_ptr<SimLauncher> launcher_of_replaced_;
+  std::map<MemberId, int64_t> sent_away_;  // when they were last
+  std::set<const SimJob*> ended_;          // for good
+  std::set<std::string> over_;             // ids under which nothing more will happen
   Faults faults_;
   int64_t calm_since_ = -1;
 };

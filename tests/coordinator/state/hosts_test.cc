@@ -132,6 +132,26 @@ TEST_F(HostsTest, AMemberOfAnotherPlaceIsTurnedAwayForGood) {
   EXPECT_FALSE(desk_.Job().environment) << "nothing is learnt of it";
 }
 
+// Found by the simulator: a coordinator that is gone, whose journal was newer than this one, had
+// given the member another place. Its agent starts it in this one no more.
+TEST_F(HostsTest, AMemberThatWasReplacedInThePlaceThatItHasGetsAnother) {
+  Train();
+  const PlacementNumber before = NumberOf("worker-2");
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = desk_.StartOf();
+  exited.name = "worker-2";
+  exited.placement = before;
+  exited.exit_code = kExitReplaced;
+  exited.lanes.incarnation = {100, 100};
+  desk_.Give(AgentSays{exited});
+  EXPECT_EQ(NumberOf("worker-2"), before) << "another lives there";
+  exited.lanes.incarnation = kC.incarnation;
+  desk_.Give(AgentSays{exited});
+  EXPECT_NE(NumberOf("worker-2"), before);
+  EXPECT_THAT(desk_.Told(), Contains(HasSubstr("worker-2 gets another place")));
+}
+
 TEST_F(HostsTest, AHostWhoseAgentIsAwayKeepsItsMembers) {
   Train();
   desk_.Give(AgentDown{HelloOf("other", 2).agent});

@@ -50,6 +50,7 @@ INSTANTIATE_TEST_SUITE_P(All, ReattachmentTable,
                              {"OneCameAndOneEnded", {kFirst}, {kSecond}, 1000, true},
                              {"BothEnded", {}, {kFirst, kSecond}, 1000, true},
                              {"AnotherCame", {kOther}, {}, 2499, false},
+                             {"AnEndThatIsNoNews", {}, {kOther}, 1500, true},
                          }),
                          [](const auto& row) { return row.param.name; });
 
