@@ -109,7 +109,7 @@ class Cluster:
 
     def objects(self, folder, namespace=None):
         """Those that kustomize makes of a folder, as dictionaries. What names no namespace is for this one."""
-        text = self.kubectl("kustomize", "--load-restrictor=LoadRestrictionsNone", folder)
+        text = self.kubectl("kustomize", folder)
         of_namespace = ["-n", namespace] if namespace else []
         made = self.kubectl("create", *of_namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
                             text=text)

@@ -27,7 +27,7 @@ class Guest(ClusterTest):
     def digest(self, epochs):
         if epochs not in self.digests:
             with tempfile.TemporaryDirectory() as folder:
-                self.digests[epochs] = muster("train", JOBS / "guest-job/training.yaml", *settings(epochs),
+                self.digests[epochs] = muster("train", JOBS / "training/training.yaml", *settings(epochs),
                                               "--workers", 1, "--dir", f"{folder}/run", "--json")["digest"]
         return self.digests[epochs]
 

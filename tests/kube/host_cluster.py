@@ -49,6 +49,8 @@ class HostTest(ClusterTest):
         kustomization = overlay / "kustomization.yaml"
         kustomization.write_text(kustomization.read_text() + "components: " +
                                  json.dumps([f"../../components/{name}" for name in cls.components]) + "\n")
+        cls.cluster.kubectl("apply", "-f", cls.manifests / "base/namespaces.yaml")
+        cls.before_it_starts()
         cls.cluster.kubectl("apply", "-k", overlay)
         try:
             cls.cluster.kubectl("rollout", "status", "-n", SYSTEM, "statefulset/muster", "--timeout=20s")
@@ -58,9 +60,17 @@ class HostTest(ClusterTest):
         cls.known_at = cls.address()
         cls.token = json.loads(cls.muster("token", "make", "tester", "--role", "admin", "--namespace", "*",
                                           "--json"))["token"]
-        authority = cls.store / "muster/identity/current/authority.pem"
-        cls.trust = ssl.create_default_context(cafile=str(authority))
+        cls.trust = ssl.create_default_context(cafile=str(cls.authority()))
         cls.trust.check_hostname = False  # the name of its service means nothing on this machine
+
+    @classmethod
+    def before_it_starts(cls):
+        """What people make before they apply the manifests."""
+
+    @classmethod
+    def authority(cls):
+        """Whom to trust: of the cluster's own making."""
+        return cls.store / "muster/identity/current/authority.pem"
 
     def setUp(self):
         self.namespaces = [SYSTEM, JOBS]

@@ -2,10 +2,19 @@
 
 import copy
 import json
+import re
+import secrets
+import shutil
 
-from cluster import ROOT, ClusterTest, main
+from cluster import CACHE, ROOT, ClusterTest, main
 
-FOLDERS = [ROOT / "deploy/k8s" / name for name in ("base", "jobs/guest-job", "jobs/guest-jobset")]
+K8S = ROOT / "deploy/k8s"
+OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
+FOLDERS = (*OF_ANY_NAMESPACE, "base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/kubeflow")
+# What no overlay has: each beside the base.
+COMPONENTS = ("tls-files", "rdma")
+# A namespace in which pods may do more, and what its template has besides.
+PRIVILEGED = {"rdma": "IPC_LOCK"}
 
 # What is broken of guest-job's Job, and a word of the refusal. Paths lead to what is replaced; None removes it.
 POD = ("spec", "template", "spec")
@@ -42,6 +51,12 @@ BROKEN = {
 class Manifests(ClusterTest):
     options = {"nodes": 0, "jobset": True}
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # The kinds of Kueue without the controller, which would have to run for its webhooks.
+        cls.cluster.kubectl("apply", "--server-side", "-f", CACHE / "manifests/kueue-crds.yaml")
+
     def refusal(self, objects, namespace):
         """What the API says against them; empty: nothing. A Job's pods are looked at as pods, as its level warns."""
         text = "\n".join(map(json.dumps, objects))
@@ -52,7 +67,9 @@ class Manifests(ClusterTest):
     def pods_of(self, objects):
         for each in objects:
             spec = each.get("spec", {})
-            if each["kind"] == "JobSet":
+            if each["kind"] == "ClusterTrainingRuntime":
+                spec = spec["template"]["spec"]
+            if "replicatedJobs" in spec:
                 spec = spec["replicatedJobs"][0]["template"]["spec"]
             if "template" in spec:
                 pod = copy.deepcopy(spec["template"])
@@ -70,23 +87,55 @@ class Manifests(ClusterTest):
                     "create", "-n", namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
                     text="apiVersion: v1\nkind: Pod\n" + text))
 
+    def copied(self):
+        """The manifests, with what people put beside them."""
+        copy_of = self.cluster.folder / "k8s"
+        if not copy_of.exists():
+            shutil.copytree(K8S, copy_of)
+            (copy_of / "overlays/dev/join.secret").write_text(f"muster-join-{secrets.token_hex(16)}\n")
+            for name in COMPONENTS:
+                overlay = copy_of / "overlays" / name
+                overlay.mkdir()
+                (overlay / "kustomization.yaml").write_text(json.dumps({
+                    "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+                    "resources": ["../../base"], "components": [f"../../components/{name}"]}))
+        return copy_of
+
+    def assert_taken(self, objects, namespace, level_of_pods):
+        self.assertNotIn("rror", self.refusal(objects, None))
+        for pod in [*self.pods_of(objects), *self.launched_pods(objects, level_of_pods)]:
+            pod["metadata"].pop("namespace", None)
+            self.assertEqual(self.refusal([pod], level_of_pods), "")
+
     def test_all_are_taken(self):
-        namespace = self.namespace("all")
-        for name in ("muster-system", "muster-jobs"):
+        namespace, privileged = self.namespace("all"), self.namespace("all-privileged", "privileged")
+        for name in ("muster-system", "muster-jobs", "muster-rdma"):
             self.namespace(name)
         for account in ("muster-worker", "muster-coordinator"):
-            self.cluster.kubectl("create", "serviceaccount", "-n", namespace, account)
-        for folder in FOLDERS:
-            with self.subTest(folder.name):
-                objects = self.cluster.objects(folder, None if folder.name == "base" else namespace)
-                self.assertNotIn("rror", self.refusal(objects, None))
-                for pod in [*self.pods_of(objects), *self.launched_pods(objects, namespace)]:
-                    pod["metadata"].pop("namespace", None)
-                    self.assertEqual(self.refusal([pod], namespace), "")
+            for each in (namespace, privileged):
+                self.cluster.kubectl("create", "serviceaccount", "-n", each, account)
+        for folder in (*FOLDERS, *(f"overlays/{name}" for name in COMPONENTS)):
+            with self.subTest(folder):
+                of_any = folder in OF_ANY_NAMESPACE
+                objects = self.cluster.objects(self.copied() / folder, namespace if of_any else None)
+                self.assertGreater(len(objects), 0)
+                more = PRIVILEGED.get(folder.split("/")[-1])
+                self.assert_taken(objects, namespace, privileged if more else namespace)
+                if more:  # and for that alone, which the restricted level refuses
+                    said = "".join(self.refusal([pod], namespace) for pod in self.launched_pods(objects, namespace))
+                    self.assertIn(more, said)
+
+    def test_every_component_is_checked(self):
+        """In an overlay, or beside the base."""
+        used = set(COMPONENTS)
+        for kustomization in K8S.glob("**/kustomization.yaml"):
+            lines = [line for line in kustomization.read_text().splitlines() if not line.startswith("#")]
+            used |= set(re.findall(r"components/([a-z-]+)", "\n".join(lines)))
+        self.assertEqual({folder.name for folder in (K8S / "components").iterdir()} - used, set())
 
     def test_broken_ones_are_refused(self):
         namespace = self.namespace("broken")
-        job = next(each for each in self.cluster.objects(FOLDERS[1], namespace) if each["kind"] == "Job")
+        job = next(each for each in self.cluster.objects(K8S / "jobs/guest-job", namespace) if each["kind"] == "Job")
         self.assertGreaterEqual(len(BROKEN), 20)
         for what, (path, value, word) in BROKEN.items():
             with self.subTest(what):

@@ -1,0 +1,155 @@
+"""What goes wrong on Kubernetes while jobs run in host mode: each job ends as it should, and says meanwhile why not."""
+
+import json
+import os
+import signal
+import time
+
+from cluster import BUILD, main
+from host_cluster import FIXED, JOBS, SYSTEM, HostTest, counting
+
+LAUNCH = "muster-launch"  # the ConfigMap with the template of pods
+
+
+class Faults(HostTest):
+    def until_waits(self, job, words, seconds=60):
+        self.until(f"{job} to wait for: {words}", lambda: words in self.job(job).get("waits_for", ""), seconds)
+
+    def put_back(self, *words):
+        """What a test has taken away: from the manifests, as people would."""
+        self.cluster.kubectl("apply", "-k", self.manifests / "overlays/dev")
+
+    def template(self, change):
+        """Another template of pods, which the coordinator reads when it starts."""
+        kept = self.cluster.get("-n", SYSTEM, "configmap", LAUNCH)
+        changed = json.loads(json.dumps(kept))
+        changed["data"] = {name: change(text) for name, text in kept["data"].items()}
+        self.assertNotEqual(changed["data"], kept["data"])
+        self.replace_template(changed)
+        self.addCleanup(self.replace_template, kept)
+
+    def replace_template(self, config):
+        for known in ("resourceVersion", "uid", "creationTimestamp", "managedFields"):
+            config["metadata"].pop(known, None)
+        self.cluster.kubectl("replace", "-f", "-", text=json.dumps(config))
+        self.restart_coordinator()
+
+    def restart_coordinator(self):
+        old = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
+        self.cluster.kubectl("delete", "pod", "-n", SYSTEM, "muster-0")
+        self.until("another coordinator", lambda: any(
+            pod["metadata"]["uid"] != old and pod["status"].get("podIP")
+            for pod in self.cluster.get("-n", SYSTEM, "pods")), 60)
+        self.until("its answer", lambda: self.ask("GET", "/v1/jobs")[0] == 200, 60)
+
+    def token_files(self):
+        pod = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
+        return list(self.cluster.state.glob(f"**/pods/{pod}/volumes/kubernetes.io~projected/*/token"))
+
+    def test_its_token_is_of_no_use_any_more(self):
+        """As when it has expired: the account is made anew, so that the API takes no token of the one before."""
+        self.submit("token", counting(FIXED, epochs=8))
+        self.until_step("token", 50)
+        self.cluster.kubectl("delete", "serviceaccount", "-n", SYSTEM, "muster-coordinator")
+        self.put_back()
+        self.submit("after", counting(FIXED))
+        self.until_waits("after", "401")
+        self.assertEqual(self.job("token")["state"], "running")
+        # As a kubelet rotates it: the coordinator goes on with what it finds there.
+        fresh = self.cluster.kubectl("create", "token", "-n", SYSTEM, "muster-coordinator")
+        files = self.token_files()
+        self.assertEqual(len(files), 1, files)
+        os.chmod(files[0].resolve(), 0o644)
+        files[0].resolve().write_text(fresh)
+        self.assertEqual(self.assert_done("token", epochs=8)["recoveries"], 0)
+        self.assert_done("after")
+
+    def test_a_right_is_missing_for_a_while(self):
+        self.cluster.kubectl("delete", "rolebinding", "-n", JOBS, "muster-coordinator")
+        self.submit("forbidden", counting(FIXED))
+        self.until_waits("forbidden", "forbidden: User")
+        self.put_back()
+        self.assert_done("forbidden")
+
+    def test_the_api_is_away_for_a_minute(self):
+        self.submit("deaf", counting(FIXED, epochs=16))
+        self.until_step("deaf", 50)
+        api = self.cluster.process("kube-apiserver")
+        os.kill(api, signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            self.until("a minute", lambda: time.monotonic() - begun > 60, 70)
+            self.assertEqual(self.job("deaf")["state"], "running")
+        finally:
+            os.kill(api, signal.SIGCONT)
+        self.assertEqual(self.assert_done("deaf", epochs=16)["rewinds"], 0)
+
+    def test_two_pods_of_one_index(self):
+        """Rare, and possible, says Kubernetes: the newer one has the place, and no step is run twice."""
+        self.submit("twice", counting(FIXED, epochs=8))
+        self.until_step("twice", 50)
+        twin = next(pod for pod in self.pods("twice")
+                    if pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == "1")
+        name = twin["metadata"]["name"] + "-twin"
+        twin["metadata"] = {"name": name, "namespace": JOBS, "annotations": twin["metadata"]["annotations"],
+                            "labels": {key: value for key, value in twin["metadata"]["labels"].items()
+                                       if key.startswith(("app.", "muster.dev"))}}
+        twin.pop("status")
+        twin["spec"].pop("nodeName", None)
+        self.cluster.kubectl("create", "-f", "-", text=json.dumps(twin))
+        self.addCleanup(self.cluster.kubectl, "delete", "pod", "-n", JOBS, name, "--ignore-not-found", "--wait=false")
+        self.until("the second one to run", lambda: self.cluster.get("-n", JOBS, "pod", name)["status"]["phase"] !=
+                   "Pending", 60)
+        done = self.until_state("twice", "done", "failed", "stopped")
+        self.assertEqual((done["state"], done["digest"]), ("done", self.digest(8)), done["reason"])
+        self.assertTrue(self.ask("GET", "/v1/jobs/twice/audit")[1]["ok"])
+
+    def test_an_image_cannot_be_had(self):
+        image = BUILD / "kube-images/localhost/muster"
+        hidden = image.with_name("hidden")
+        image.rename(hidden)
+        try:
+            self.submit("image", counting(FIXED))
+            self.until_waits("image", "ErrImagePull")
+            self.assertEqual(self.job("image")["state"], "queued")
+        finally:
+            hidden.rename(image)
+        self.assert_done("image")
+
+    def test_a_quota_of_the_namespace(self):
+        self.cluster.kubectl("create", "quota", "-n", JOBS, "small", "--hard=pods=2")
+        self.addCleanup(self.cluster.kubectl, "delete", "quota", "-n", JOBS, "small", "--ignore-not-found")
+        self.submit("quota", counting(FIXED))
+        self.until_waits("quota", "a quota of its namespace, or its pod security")
+        self.assertEqual(self.job("quota")["state"], "queued")
+        self.cluster.kubectl("delete", "quota", "-n", JOBS, "small")
+        self.assert_done("quota")
+
+    def test_pods_that_the_namespace_forbids(self):
+        self.template(lambda text: text.replace("allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true"))
+        self.submit("forbids", counting(FIXED))
+        self.until_waits("forbids", "a quota of its namespace, or its pod security")
+        self.ask("POST", "/v1/jobs/forbids:cancel")
+        self.until("the end of its object", lambda: not self.objects("jobsets", "forbids"), 30)
+
+    def test_a_template_that_kubernetes_refuses(self):
+        self.template(lambda text: text.replace("memory: 2Gi", "memory: plenty"))
+        self.submit("refused", counting(FIXED))
+        failed = self.until_state("refused", "failed", "done")
+        self.assertEqual((failed["state"], failed["exit_code"]), ("failed", 64), failed["reason"])
+        self.assertIn("plenty", json.dumps(failed["reason"]) + failed["reason"])
+
+    def test_the_namespace_is_deleted(self):
+        """With all that is in it. It comes again from the manifests, and the job goes on from its checkpoint."""
+        self.submit("terminating", counting(FIXED, epochs=8))
+        self.until_step("terminating", 450)
+        self.cluster.kubectl("delete", "namespace", JOBS, "--wait=false")
+        self.until_waits("terminating", "terminated")
+        self.cluster.kubectl("wait", "--for=delete", f"namespace/{JOBS}", "--timeout=100s")
+        self.cluster.kubectl("delete", "pv", "muster-checkpoints-jobs", "--ignore-not-found")
+        self.put_back()
+        self.assert_done("terminating", epochs=8)
+
+
+if __name__ == "__main__":
+    main()
