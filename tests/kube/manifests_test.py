@@ -10,7 +10,7 @@ from cluster import CACHE, ROOT, ClusterTest, main
 
 K8S = ROOT / "deploy/k8s"
 OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
-FOLDERS = (*OF_ANY_NAMESPACE, "base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/kubeflow")
+FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/kubeflow")
 # What no overlay has: each beside the base.
 COMPONENTS = ("tls-files", "rdma")
 # A namespace in which pods may do more, and what its template has besides.
@@ -67,6 +67,8 @@ class Manifests(ClusterTest):
     def pods_of(self, objects):
         for each in objects:
             spec = each.get("spec", {})
+            if each["kind"] == "CronJob":
+                spec = spec["jobTemplate"]["spec"]
             if each["kind"] == "ClusterTrainingRuntime":
                 spec = spec["template"]["spec"]
             if "replicatedJobs" in spec:
@@ -109,7 +111,7 @@ class Manifests(ClusterTest):
 
     def test_all_are_taken(self):
         namespace, privileged = self.namespace("all"), self.namespace("all-privileged", "privileged")
-        for name in ("muster-system", "muster-jobs", "muster-rdma"):
+        for name in ("muster-system", "muster-jobs", "muster-rdma", "muster-scaling"):
             self.namespace(name)
         for account in ("muster-worker", "muster-coordinator"):
             for each in (namespace, privileged):

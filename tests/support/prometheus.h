@@ -66,6 +66,7 @@ class Prometheus {
 
   bool listens() const { return !address_.empty(); }
   const std::string& said() const { return said_; }
+  const std::string& address() const { return address_; }
 
   // The first series of the query's result, or null.
   nlohmann::json Query(const std::string& query) const {
