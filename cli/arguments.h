@@ -62,6 +62,7 @@ struct CertsArguments {
   std::string dir = "muster-coordinator";  // kInit: --dir of muster-coordinator
   std::string cluster;                     // kInit: the id; empty: a random one
   std::string folder;                      // kShow: an identity folder
+  bool pem = false;                        // kShow: whom it trusts, and nothing else
   bool json = false;
 };
 

@@ -136,7 +136,10 @@ void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote) {
       ->type_name("ID");
   CLI::App* show = add(command, "show", "show who an identity folder is, until when");
   show->add_option("folder", certs.folder, "the identity folder")->required()->type_name("FOLDER");
-  show->add_flag("--json", certs.json, "one object in JSON");
+  CLI::Option* const json = show->add_flag("--json", certs.json, "one object in JSON");
+  show->add_flag("--pem", certs.pem,
+                 "only whom it trusts: what others keep as authority.pem (--authority)")
+      ->excludes(json);
   CLI::App* user = AddRemote(*command, "user", "make the certificate of a user, for gRPC", remote);
   CLI::Option* name =
       user->add_option("user", remote.user, "who it is (default: the user of the token)")

@@ -53,6 +53,10 @@ absl::StatusOr<int> Init(const CertsArguments& arguments, absl::Time now, std::o
 
 absl::StatusOr<int> Show(const CertsArguments& arguments, absl::Time now, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const Identity own, ReadIdentity(arguments.folder));
+  if (arguments.pem) {
+    out << own.authority_pem << std::flush;
+    return kExitDone;
+  }
   MUSTER_ASSIGN_OR_RETURN(const CertificateContent content, ReadCertificate(own.certificate_pem));
   const absl::Status verified = Verify(own.authority_pem, own.certificate_pem, now).status();
   const bool signs = ReadAuthority(arguments.folder).ok();

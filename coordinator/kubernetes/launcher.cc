@@ -94,6 +94,7 @@ void Launcher::FindOut() {
     job_sets_.reset();
     const MutexLock lock(mutex_);
     kinds_.erase(kJobSets);
+    ++changes_;
     std::erase_if(seen_.launches,
                   [](const auto& entry) { return entry.second.kind == LaunchKind::kJobSet; });
   }
@@ -127,6 +128,7 @@ WatcherEvents Launcher::EventsOf(LaunchKind kind) {
                 SeenCluster listed;
                 for (const std::string& object : objects) Put(kind, object, listed);
                 const MutexLock lock(mutex_);
+                ++changes_;
                 std::erase_if(seen_.launches,
                               [&](const auto& entry) { return entry.second.kind == kind; });
                 seen_.launches.merge(listed.launches);
@@ -136,6 +138,7 @@ WatcherEvents Launcher::EventsOf(LaunchKind kind) {
           .on_put =
               [this, kind](const std::string& object) {
                 const MutexLock lock(mutex_);
+                ++changes_;
                 Put(kind, object, seen_);
               },
           .on_gone =
@@ -143,6 +146,7 @@ WatcherEvents Launcher::EventsOf(LaunchKind kind) {
                 const std::optional<SeenLaunch> gone = LaunchIn(kind, object);
                 const std::optional<PartFailure> part = PartFailureIn(object);
                 const MutexLock lock(mutex_);
+                ++changes_;
                 if (part) seen_.part_failures.erase(part->launch);
                 if (!gone) return;
                 const auto it = seen_.launches.find(gone->name);
@@ -173,11 +177,13 @@ WatcherEvents Launcher::PodEvents() {
                 SeenCluster listed;
                 for (const std::string& object : objects) put(object, listed);
                 const MutexLock lock(mutex_);
+                ++changes_;
                 seen_.pods = std::move(listed.pods);
               },
           .on_put =
               [this, put](const std::string& object) {
                 const MutexLock lock(mutex_);
+                ++changes_;
                 put(object, seen_);
               },
           .on_gone =
@@ -185,6 +191,7 @@ WatcherEvents Launcher::PodEvents() {
                 const std::optional<SeenPod> gone = PodIn(object);
                 if (!gone) return;
                 const MutexLock lock(mutex_);
+                ++changes_;
                 const auto it = seen_.pods.find(gone->launch);
                 if (it == seen_.pods.end()) return;
                 it->second.erase(gone->name);
@@ -197,38 +204,35 @@ WatcherEvents Launcher::PodEvents() {
               }};
 }
 
-// Nothing: not all of it has been listed yet.
-std::optional<SeenCluster> Launcher::Seen() {
+// Null: not all of it has been listed yet. Valid until the next call.
+const SeenCluster* Launcher::Seen() {
   const MutexLock lock(mutex_);
   std::vector<std::string> kinds = {kJobs, kPods};
   if (place_.has_job_sets) kinds.emplace_back(kJobSets);
   for (const std::string& kind : kinds)
-    if (!kinds_.contains(kind)) return std::nullopt;
-  return seen_;
+    if (!kinds_.contains(kind)) return nullptr;
+  if (std::exchange(copy_of_changes_, changes_) != changes_) copy_ = seen_;
+  return &copy_;
 }
 
 void Launcher::Look(const Launches& wanted) {
-  const std::optional<SeenCluster> seen = knows_kinds_ ? Seen() : std::nullopt;
+  const SeenCluster* const seen = knows_kinds_ ? Seen() : nullptr;
   cannot_see_ = std::string(discovery_.message());
   {
     const MutexLock lock(mutex_);
     for (const auto& [kind, why] : kinds_)
       if (!why.ok()) cannot_see_ = std::string(why.message());
   }
-  if (!seen && cannot_see_.empty()) return;
+  if (seen == nullptr && cannot_see_.empty()) return;
   // Who cannot see what there is changes nothing: it might make something twice, or end the wrong.
   if (cannot_see_.empty()) TakeSteps(StepsFor(wanted, *seen));
   std::set<std::string> names;
   for (const Launch& launch : wanted) names.insert(launch.name);
-  if (seen)
+  if (seen != nullptr)
     for (const auto& [name, there] : seen->launches) names.insert(name);
-  const auto is_of_none = [&](const auto& entry) { return !names.contains(entry.first); };
-  std::erase_if(troubles_, is_of_none);
-  std::erase_if(told_, is_of_none);
-  std::erase_if(made_at_, is_of_none);
-  std::erase_if(failed_at_, is_of_none);
-  std::erase_if(without_image_since_, is_of_none);
-  Tell(wanted, seen.value_or(SeenCluster()));
+  std::erase_if(known_, [&](const auto& entry) { return !names.contains(entry.first); });
+  static const SeenCluster kNothing;
+  Tell(wanted, seen == nullptr ? kNothing : *seen);
 }
 
 void Launcher::TakeSteps(const std::vector<LaunchStep>& steps) {
@@ -239,16 +243,15 @@ void Launcher::TakeSteps(const std::vector<LaunchStep>& steps) {
     const std::string& name =
         step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
     names.insert(name);
-    const auto before = troubles_.find(name);
-    const bool is_left = before != troubles_.end() && (Now() < before->second.next ||
-                                                       (makes && !before->second.failure.empty()));
-    if (is_left) continue;
+    const std::optional<Trouble>& before = known_[name].trouble;
+    if (before && (Now() < before->next || (makes && !before->failure.empty()))) continue;
     std::optional<Duration> retry_after;
     const absl::Status done = Take(step, retry_after);
     Note(step, done, retry_after);
   }
   // What there is nothing to do for has no trouble any more, whatever came of the last try.
-  std::erase_if(troubles_, [&](const auto& entry) { return !names.contains(entry.first); });
+  for (auto& [name, known] : known_)
+    if (!names.contains(name)) known.trouble.reset();
 }
 
 absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& retry_after) {
@@ -264,6 +267,7 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
       if (answer.ok() && answer->status < 300) {
         const std::optional<SeenLaunch> made = LaunchIn(kind, answer->body);
         const MutexLock lock(mutex_);
+        ++changes_;
         if (made) seen_.launches.try_emplace(made->name, *made);
       }
       break;
@@ -281,6 +285,7 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
                         DeletionOf(step.seen), kJson);
       if (answer.ok() && (answer->status < 300 || answer->status == 404)) {
         const MutexLock lock(mutex_);
+        ++changes_;
         const auto it = seen_.launches.find(step.seen.name);
         if (it != seen_.launches.end() && it->second.uid == step.seen.uid)
           it->second.is_ending = true;
@@ -298,13 +303,14 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
   const bool ends = step.kind == LaunchStep::Kind::kEnd;
   const std::string& name = ends ? step.seen.name : step.launch.name;
   if (done.ok()) {
-    troubles_.erase(name);
+    known_[name].trouble.reset();
     LogInfo("%s %s in Kubernetes%s", ends ? "ends" : "makes", name,
             ends ? "" : absl::StrCat(": ", step.launch.hosts, " pods of job ", step.launch.job));
     return;
   }
   if (absl::IsCancelled(done)) return;
-  Trouble& trouble = troubles_[name];
+  std::optional<Trouble>& known = known_[name].trouble;
+  Trouble& trouble = known ? *known : known.emplace();
   const std::string text(done.message());
   if (trouble.text != text) LogWarning("%s: %s", name, text);
   trouble.text = text;
@@ -318,37 +324,32 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
 
 void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
   const Time now = Now();
+  const auto note = [now](std::optional<Time>& since, bool is_so) {
+    if (!is_so) return since.reset();
+    if (!since) since = now;
+  };
+  const auto time_since = [now](const std::optional<Time>& since) {
+    return since ? std::chrono::duration_cast<Duration>(now - *since) : Duration();
+  };
   for (const Launch& launch : wanted) {
-    const std::string& name = launch.name;
-    if (LacksImage(seen, name))
-      without_image_since_.try_emplace(name, now);
-    else
-      without_image_since_.erase(name);
-    const auto there = seen.launches.find(name);
-    if (there != seen.launches.end()) made_at_.try_emplace(name, now);
-    if (there != seen.launches.end() && !there->second.failure.empty())
-      failed_at_.try_emplace(name, now);
-    else
-      failed_at_.erase(name);
-    const auto since = [&](const std::map<std::string, Time>& times) {
-      const auto it = times.find(name);
-      return it == times.end() ? Duration()
-                               : std::chrono::duration_cast<Duration>(now - it->second);
-    };
+    const auto there = seen.launches.find(launch.name);
+    const bool is_there = there != seen.launches.end();
+    Known& known = known_[launch.name];
+    note(known.without_image_since, LacksImage(seen, launch.name));
+    note(known.made_at, is_there || known.made_at.has_value());
+    note(known.failed_at, is_there && !there->second.failure.empty());
     LaunchTold told = ToldOf(launch, seen,
-                             {.without_image = since(without_image_since_),
-                              .since_made = since(made_at_),
-                              .since_failed = since(failed_at_)});
-    if (const auto it = troubles_.find(name); it != troubles_.end() && told.failure.empty()) {
-      told.why = it->second.text;
-      told.failure = it->second.failure;
+                             {.without_image = time_since(known.without_image_since),
+                              .since_made = time_since(known.made_at),
+                              .since_failed = time_since(known.failed_at)});
+    if (known.trouble && told.failure.empty()) {
+      told.why = known.trouble->text;
+      told.failure = known.trouble->failure;
       told.is_over = !told.failure.empty();
       told.exit_code = told.is_over ? kExitBadConfiguration : 1;
     }
     if (!cannot_see_.empty() && told.failure.empty()) told.why = cannot_see_;
-    const auto before = told_.find(name);
-    if (before != told_.end() && before->second == told) continue;
-    if (options_.tell(told)) told_.insert_or_assign(name, std::move(told));
+    if (known.told != told && options_.tell(told)) known.told = std::move(told);
   }
 }
 

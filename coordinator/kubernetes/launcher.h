@@ -44,12 +44,20 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
  private:
-  // Of one launch that could not be made, changed or ended.
+  // That a launch could not be made, changed or ended.
   struct Trouble {
     std::string text;
     std::string failure;  // it never will be
     Time next{};          // when it is tried again
     Duration pause{};
+  };
+  // What is remembered of one launch, as long as it is wanted or there.
+  struct Known {
+    std::optional<Trouble> trouble;
+    std::optional<LaunchTold> told;  // what was heard last
+    std::optional<Time> made_at;     // seen first
+    std::optional<Time> failed_at;   // given up
+    std::optional<Time> without_image_since;
   };
 
   void Run();
@@ -59,7 +67,7 @@ class Launcher {
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
   void Note(const LaunchStep& step, const absl::Status& done, std::optional<Duration> retry_after);
   void Tell(const Launches& wanted, const SeenCluster& seen);
-  std::optional<SeenCluster> Seen();
+  const SeenCluster* Seen();
   WatcherEvents EventsOf(LaunchKind kind);
   WatcherEvents PodEvents();
   static void Put(LaunchKind kind, const std::string& object, SeenCluster& into);
@@ -69,18 +77,17 @@ class Launcher {
   std::atomic<bool> stopping_{false};
   StopSignal stop_;
   KubeApi api_;
-  std::map<std::string, Trouble> troubles_;          // by launch
-  std::map<std::string, LaunchTold> told_;           // what was heard last, likewise
-  std::map<std::string, Time> made_at_;              // seen first, likewise
-  std::map<std::string, Time> failed_at_;            // likewise, given up
-  std::map<std::string, Time> without_image_since_;  // likewise
-  bool knows_kinds_ = false;                         // whether there are JobSets
-  absl::Status discovery_;                           // the last try to find that out
+  std::map<std::string, Known> known_;  // by launch
+  bool knows_kinds_ = false;            // whether there are JobSets
+  absl::Status discovery_;              // the last try to find that out
   Time next_discovery_{};
-  std::string cannot_see_;  // why it does not know how it stands now; empty: it does
+  std::string cannot_see_;       // why it does not know how it stands now; empty: it does
+  SeenCluster copy_;             // of what was seen, at …
+  int64_t copy_of_changes_ = 0;  // … so many changes
 
   mutable Mutex mutex_;
   SeenCluster seen_ ABSL_GUARDED_BY(mutex_);
+  int64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;                        // of it, so far
   std::map<std::string, absl::Status> kinds_ ABSL_GUARDED_BY(mutex_);  // how it stands, by kind
 
   std::vector<std::unique_ptr<Watcher>> watchers_;

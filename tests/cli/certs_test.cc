@@ -49,6 +49,9 @@ TEST(Certs, AnAuthorityIsMadeOnceAndShown) {
   out.str("");
   ASSERT_TRUE(Certs({.folder = dir + "/identity", .json = true}, kNow + absl::Hours(25), out).ok());
   EXPECT_THAT(out.str(), HasSubstr("\"of_use\":false")) << "it has expired";
+  out.str("");
+  ASSERT_TRUE(Certs({.folder = dir + "/identity", .pem = true}, kNow, out).ok());
+  EXPECT_EQ(out.str(), ReadIdentity(dir + "/identity")->authority_pem);
   EXPECT_FALSE(Certs({.folder = dir}, kNow, out).ok());
   std::filesystem::remove_all(dir);
 }

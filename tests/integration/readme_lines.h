@@ -1,5 +1,5 @@
 // The lines of the README that start a job on one machine, on a few hosts and under launchers, as a
-// person copies them, without their comments.
+// person copies them, without their comments. Those for Kubernetes are tried by tests/kube.
 #pragma once
 
 #include <fstream>
@@ -17,6 +17,7 @@ inline std::vector<std::string> LinesOfReadme() {
   bool is_there = false;
   for (std::string line; std::getline(in, line);) {
     if (absl::StartsWith(line, "## ")) is_there = absl::StrContains(line, "under Slurm");
+    if (absl::StartsWith(line, "### On Kubernetes")) is_there = false;
     const std::string command(absl::StripAsciiWhitespace(line.substr(0, line.find('#'))));
     if (is_there && absl::StartsWith(line, "    ") && !command.empty()) lines.push_back(command);
   }

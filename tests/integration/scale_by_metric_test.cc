@@ -1,5 +1,5 @@
-// The example of scaling by a metric (deploy/k8s/jobs/scale-by-metric), with Debian's Prometheus and a
-// cluster of real programs.
+// The example of scaling by a metric (deploy/k8s/jobs/scale-by-metric), with Debian's Prometheus
+// and a cluster of real programs.
 #include <signal.h>
 #include <unistd.h>
 
@@ -57,11 +57,11 @@ TEST_F(ScaleByMetricTest, AJobHasAsManyWorkersAsTheMetricAsksFor) {
   prometheus_ = std::make_unique<Prometheus>(folder_ / "");
   ASSERT_TRUE(prometheus_->listens()) << prometheus_->said();
   WriteFile(folder_ / "job.yaml", CountingSpec(60'013, 6, 1'000'000));
-  ASSERT_EQ(cluster_
-                .Say({"submit", folder_ / "job.yaml", "--id", "job", "--set",
-                      "workers={min: 1, max: 1}"})
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      cluster_
+          .Say({"submit", folder_ / "job.yaml", "--id", "job", "--set", "workers={min: 1, max: 1}"})
+          .exit_code,
+      0);
 
   EXPECT_THAT(Scale("vector(18)"), HasSubstr("0 job job: 18 with 10 for each worker: 2 workers"));
   EXPECT_EQ(MostWorkers(), 2);
