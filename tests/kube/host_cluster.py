@@ -111,9 +111,14 @@ class HostTest(ClusterTest):
         print("jobs:", json.dumps(self.ask("GET", "/v1/jobs")[1].get("jobs"), indent=1)[:6000])
         super().fail(message)
 
-    def until_state(self, job, *states, seconds=120):
-        return self.until(f"{job} to be {' or '.join(states)}",
-                          lambda: (lambda j: j if j.get("state") in states else None)(self.job(job)), seconds)
+    def until_state(self, job, *states):
+        """As long as its steps go on: how fast they do is the machine's affair."""
+        while True:
+            step = self.job(job).get("step")
+            known = self.until(f"{job} to be {' or '.join(states)}", lambda: (
+                lambda j: j if j.get("state") in states or j.get("step") != step else None)(self.job(job)))
+            if known.get("state") in states:
+                return known
 
     def until_step(self, job, step):
         return self.until(f"step {step} of {job}", lambda: self.job(job).get("step", 0) >= step, 40)

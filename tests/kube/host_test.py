@@ -1,8 +1,6 @@
 """The coordinator in a pod makes pods for jobs: what deploy/k8s/overlays/dev applies, typed as it stands there."""
 
 import json
-import os
-import signal
 
 from cluster import main
 from host_cluster import FIXED, JOBS, SYSTEM, HostTest, counting
@@ -88,18 +86,6 @@ class Host(HostTest):
         self.assertEqual(self.job("devices")["state"], "queued")
         self.ask("POST", "/v1/jobs/devices:cancel")
         self.until("the end of its pods", lambda: not self.objects("jobsets", "devices"), 30)
-
-    def test_the_api_is_away_for_a_while(self):
-        self.submit("deaf", counting(FIXED, epochs=8))
-        self.until_step("deaf", 50)
-        api = self.cluster.process("kube-apiserver")
-        os.kill(api, signal.SIGSTOP)
-        try:
-            reached = self.job("deaf")["step"]
-            self.until_step("deaf", reached + 1000)
-        finally:
-            os.kill(api, signal.SIGCONT)
-        self.assertEqual(self.assert_done("deaf", epochs=8)["recoveries"], 0)
 
     def test_zz_all_rights_that_are_granted_are_used(self):
         """The last one by its name: the log has what the others have used."""
