@@ -487,9 +487,10 @@ class Program {
 
   absl::Status StartWebhooks() {
     if (arguments_.webhooks.empty()) return absl::OkStatus();
-    auto webhooks = Webhooks::Start(*journal_, metrics_,
-                                    {.file = arguments_.webhooks,
-                                     .check_claim = [this] { return checkpoint_root_->CheckClaim(); }});
+    auto webhooks =
+        Webhooks::Start(*journal_, metrics_, {.file = arguments_.webhooks, .check_claim = [this] {
+                                                return checkpoint_root_->CheckClaim();
+                                              }});
     MUSTER_RETURN_IF_ERROR(webhooks.status());
     webhooks_ = *std::move(webhooks);
     return absl::OkStatus();

@@ -464,7 +464,8 @@ void Driver::Sort(Action action) {
 void Driver::NoteForWebhooks(const Announce& action) {
   const JobJournal* job = journal_.keeps_outbox() ? coordinator_.jobs().Find(action.job) : nullptr;
   if (job == nullptr) return;
-  if (auto event = EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis()))
+  if (auto event =
+          EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis()))
     unsaved_.emplace_back(*std::move(event));
 }
 

@@ -61,7 +61,8 @@ absl::StatusOr<OutboxEvent> Decode(absl::string_view bytes) {
     return absl::InvalidArgumentError("step: is no number");
   int code = 0;
   if (const std::string& text = fields["exit_code"]; !text.empty()) {
-    if (!absl::SimpleAtoi(text, &code)) return absl::InvalidArgumentError("exit_code: is no number");
+    if (!absl::SimpleAtoi(text, &code))
+      return absl::InvalidArgumentError("exit_code: is no number");
     event.exit_code = code;
   }
   return event;
@@ -133,19 +134,19 @@ void PutEvent(Batch& batch, OutboxPlace place, const OutboxEvent& event) {
 absl::Status ScanOutbox(const Kv& kv, OutboxPlace from,
                         const std::function<bool(PlacedEvent)>& visit) {
   absl::Status damaged;
-  MUSTER_RETURN_IF_ERROR(kv.Scan(
-      kFamily, KeyOf(from), PrefixEnd(kOutboxPrefix),
-      [&](absl::string_view key, absl::string_view value) {
-        const auto place = PlaceIn(absl::StripPrefix(key, kOutboxPrefix));
-        absl::StatusOr<OutboxEvent> event = Decode(value);
-        if (place && event.ok()) return visit({*place, *std::move(event)});
-        damaged.Update(absl::DataLossError(absl::StrCat(
-            "an event for webhooks cannot be read: ",
-            place ? absl::StrCat("term ", place->term, ", number ", place->seq, ": ",
-                                 event.status().message())
-                  : "its key is not one")));
-        return true;
-      }));
+  MUSTER_RETURN_IF_ERROR(
+      kv.Scan(kFamily, KeyOf(from), PrefixEnd(kOutboxPrefix),
+              [&](absl::string_view key, absl::string_view value) {
+                const auto place = PlaceIn(absl::StripPrefix(key, kOutboxPrefix));
+                absl::StatusOr<OutboxEvent> event = Decode(value);
+                if (place && event.ok()) return visit({*place, *std::move(event)});
+                damaged.Update(absl::DataLossError(
+                    absl::StrCat("an event for webhooks cannot be read: ",
+                                 place ? absl::StrCat("term ", place->term, ", number ", place->seq,
+                                                      ": ", event.status().message())
+                                       : "its key is not one")));
+                return true;
+              }));
   return damaged;
 }
 
@@ -159,13 +160,13 @@ absl::StatusOr<size_t> WriteCursors(Kv& kv, const std::map<std::string, OutboxPl
     if (const auto old = before.find(name); old == before.end() || old->second != place)
       batch.Put(kFamily, absl::StrCat(kWebhookPrefix, name), BytesOf(place));
   size_t deleted = 0;
-  MUSTER_RETURN_IF_ERROR(kv.Scan(kFamily, kOutboxPrefix, KeyOf(end),
-                                 [&](absl::string_view key, absl::string_view) {
-                                   if (deleted == most) return false;
-                                   batch.Delete(kFamily, key);
-                                   ++deleted;
-                                   return true;
-                                 }));
+  MUSTER_RETURN_IF_ERROR(
+      kv.Scan(kFamily, kOutboxPrefix, KeyOf(end), [&](absl::string_view key, absl::string_view) {
+        if (deleted == most) return false;
+        batch.Delete(kFamily, key);
+        ++deleted;
+        return true;
+      }));
   if (!batch.empty()) MUSTER_RETURN_IF_ERROR(kv.Write(batch));
   return deleted;
 }
@@ -176,8 +177,8 @@ absl::StatusOr<std::map<std::string, OutboxPlace>> ReadCursors(const Kv& kv) {
   MUSTER_RETURN_IF_ERROR(kv.Scan(kFamily, kWebhookPrefix, PrefixEnd(kWebhookPrefix),
                                  [&](absl::string_view key, absl::string_view value) {
                                    if (const auto place = PlaceIn(value))
-                                     cursors[std::string(absl::StripPrefix(
-                                         key, kWebhookPrefix))] = *place;
+                                     cursors[std::string(absl::StripPrefix(key, kWebhookPrefix))] =
+                                         *place;
                                    return true;
                                  }));
   return cursors;

@@ -34,12 +34,12 @@ struct OutboxEvent {
   int64_t unix_ms = 0;
   std::string job{};
   std::string name_space{};
-  std::string owner{};   // empty: nobody was asked
-  std::string state{};   // the job's, then
-  std::string reason{};  // for people
-  std::string digest{};  // empty: it has none yet
-  int64_t start = 0;     // of the job's last start; 0: it never started
-  int64_t step = 0;      // steps done; of a checkpoint, the one that it is of
+  std::string owner{};             // empty: nobody was asked
+  std::string state{};             // the job's, then
+  std::string reason{};            // for people
+  std::string digest{};            // empty: it has none yet
+  int64_t start = 0;               // of the job's last start; 0: it never started
+  int64_t step = 0;                // steps done; of a checkpoint, the one that it is of
   std::optional<int> exit_code{};  // of a job that has ended
   bool operator==(const OutboxEvent&) const = default;
 };
@@ -49,8 +49,8 @@ struct PlacedEvent {
 };
 
 inline constexpr absl::string_view kWebhookEventTypes[] = {
-    "job.queued",  "job.starting", "job.running",   "job.recovering",       "job.stopping",
-    "job.done",    "job.stopped",  "job.failed",    "job.cancelled",        "checkpoint.committed",
+    "job.queued",       "job.starting", "job.running", "job.recovering", "job.stopping",
+    "job.done",         "job.stopped",  "job.failed",  "job.cancelled",  "checkpoint.committed",
     "checkpoint.failed"};
 
 // What is told of a job that is in another phase than `before`; nothing: it is not known of before.

@@ -29,8 +29,8 @@ std::string WebhookBody(const std::string& cluster, const PlacedEvent& placed) {
                {"step", event.step},
                {"exit_code", event.exit_code ? Json(*event.exit_code) : Json(nullptr)},
                {"digest", text_or_null(event.digest)}};
-  const std::string time = absl::FormatTime("%Y-%m-%d%ET%H:%M:%E3SZ",
-                                            absl::FromUnixMillis(event.unix_ms), absl::UTCTimeZone());
+  const std::string time = absl::FormatTime(
+      "%Y-%m-%d%ET%H:%M:%E3SZ", absl::FromUnixMillis(event.unix_ms), absl::UTCTimeZone());
   const Json body = {{"type", event.type}, {"timestamp", time}, {"data", std::move(data)}};
   // What is no UTF-8 in the journal is not to end the program.
   return body.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);

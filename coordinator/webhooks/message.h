@@ -1,6 +1,6 @@
 // An event as a receiver gets it: the body, and the headers that prove where it comes from.
-// Source: https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
-// Pure.
+// Source:
+// https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md Pure.
 #pragma once
 
 #include <cstdint>

@@ -16,9 +16,9 @@ constexpr int kOfReceiver[] = {408, 425, 429, 502, 503, 504};
 Reception ReceptionOf(const WebhookAnswer& answer) {
   if (answer.status >= 200 && answer.status < 300) return Reception::kTaken;
   if (answer.status == 410) return Reception::kGone;
-  const bool of_receiver = answer.status == 0 ||
-                           std::find(std::begin(kOfReceiver), std::end(kOfReceiver),
-                                     answer.status) != std::end(kOfReceiver);
+  const bool of_receiver =
+      answer.status == 0 || std::find(std::begin(kOfReceiver), std::end(kOfReceiver),
+                                      answer.status) != std::end(kOfReceiver);
   return of_receiver ? Reception::kReceiverTrouble : Reception::kEventTrouble;
 }
 
@@ -63,8 +63,7 @@ std::optional<Time> PendingEvents::NextAt() const {
 bool PendingEvents::IsGivenUp(const Waiting& waiting, Time now, int64_t now_unix_ms) const {
   if (waiting.tries < limits_.least_tries && failures_ < limits_.least_tries) return false;
   const auto age = std::chrono::milliseconds(now_unix_ms - waiting.event.event.unix_ms);
-  const bool tried_for_long =
-      waiting.tries > 0 && now - waiting.first_try >= limits_.give_up_after;
+  const bool tried_for_long = waiting.tries > 0 && now - waiting.first_try >= limits_.give_up_after;
   return age >= limits_.give_up_after || tried_for_long;
 }
 

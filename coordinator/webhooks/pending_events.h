@@ -47,8 +47,7 @@ Duration PauseAfter(int failures, double chance, const RetryLimits& limits);
 
 class PendingEvents {
  public:
-  PendingEvents(OutboxPlace from, const RetryLimits& limits)
-      : limits_(limits), read_from_(from) {}
+  PendingEvents(OutboxPlace from, const RetryLimits& limits) : limits_(limits), read_from_(from) {}
 
   // From where to read on, and how much there is room for.
   OutboxPlace read_from() const { return read_from_; }

@@ -130,8 +130,8 @@ void Receiver::Send(const PlacedEvent& placed) {
   if (stopping_ && answer.status == 0) return;  // we have broken it off
   const int failures_before = pending_.failures();
   const double chance = std::uniform_real_distribution<double>()(random_);
-  const PendingEvents::Outcome outcome = pending_.OnAnswer(
-      placed.place, answer, Now(), absl::ToUnixMillis(absl::Now()), chance);
+  const PendingEvents::Outcome outcome =
+      pending_.OnAnswer(placed.place, answer, Now(), absl::ToUnixMillis(absl::Now()), chance);
   Note(placed, answer, outcome, failures_before);
 }
 
@@ -148,8 +148,9 @@ void Receiver::Note(const PlacedEvent& placed, const WebhookAnswer& answer,
       LogWarning(
           "webhook %s: it answers 410, so it is told nothing until its entry in the file of "
           "--webhooks changes or the coordinator is started again; %s",
-          settings_.name, absl::StrCat(Plural(static_cast<int64_t>(pending_.size()), "event"),
-                                       " that waited for it will not come"));
+          settings_.name,
+          absl::StrCat(Plural(static_cast<int64_t>(pending_.size()), "event"),
+                       " that waited for it will not come"));
       is_silent_ = true;
       return;
     case Reception::kEventTrouble:

@@ -88,9 +88,9 @@ template <class ReadOne>
 absl::StatusOr<std::set<std::string>> ReadList(const Document& document, const std::string& field,
                                                const Json& value, const ReadOne& read) {
   if (!value.is_array() || value.empty() || value.size() > kMostNamespaces)
-    return ErrorAt(document, field,
-                   absl::StrCat("must be a list of 1 to ", kMostNamespaces,
-                                " entries; leave it out for all"));
+    return ErrorAt(
+        document, field,
+        absl::StrCat("must be a list of 1 to ", kMostNamespaces, " entries; leave it out for all"));
   std::set<std::string> list;
   for (size_t i = 0; i < value.size(); ++i) {
     const std::string at = FieldPath(field, i);
@@ -104,9 +104,8 @@ absl::StatusOr<WebhookSettings> ReadWebhook(const Document& document, const std:
                                             const Json& value) {
   static const std::vector<std::string> kTypes(std::begin(kWebhookEventTypes),
                                                std::end(kWebhookEventTypes));
-  MUSTER_RETURN_IF_ERROR(
-      CheckKeys(document, field, value,
-                {"name", "url", "secret_file", "ca_file", "events", "namespaces"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(
+      document, field, value, {"name", "url", "secret_file", "ca_file", "events", "namespaces"}));
   for (const char* key : {"name", "url", "secret_file"})
     if (!value.contains(key)) return ErrorAt(document, FieldPath(field, key), "is missing");
   WebhookSettings webhook;
@@ -126,8 +125,8 @@ absl::StatusOr<WebhookSettings> ReadWebhook(const Document& document, const std:
                             ReadList(document, at("events"), value["events"], type));
   }
   if (value.contains("namespaces")) {
-    MUSTER_ASSIGN_OR_RETURN(webhook.namespaces, ReadList(document, at("namespaces"),
-                                                         value["namespaces"], ReadName));
+    MUSTER_ASSIGN_OR_RETURN(webhook.namespaces,
+                            ReadList(document, at("namespaces"), value["namespaces"], ReadName));
   }
   return webhook;
 }
@@ -162,8 +161,7 @@ absl::Status ReadFilesOf(const Document& document, const std::string& field,
   webhook.secret_file = from_folder(webhook.secret_file);
   const absl::StatusOr<std::string> text = ReadSecret(webhook.secret_file);
   absl::StatusOr<std::vector<std::string>> keys =
-      text.ok() ? ParseSecrets(*text)
-                : absl::StatusOr<std::vector<std::string>>(text.status());
+      text.ok() ? ParseSecrets(*text) : absl::StatusOr<std::vector<std::string>>(text.status());
   if (!keys.ok())
     return ErrorAt(document, FieldPath(field, "secret_file"),
                    absl::StrCat(webhook.secret_file, ": ", keys.status().message()));
@@ -196,19 +194,19 @@ absl::StatusOr<std::vector<std::string>> ParseSecrets(absl::string_view text) {
     if (word.empty()) continue;
     std::string key;
     if (!absl::ConsumePrefix(&word, kSecretPrefix) || !absl::Base64Unescape(word, &key))
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a line is no secret, whsec_ and base64; ", kHowToMakeOne));
-    if (key.size() < kShortestKey || key.size() > kLongestKey)
       return absl::InvalidArgumentError(
-          absl::StrCat("a secret is of ", key.size(), " bytes, and must be of ", kShortestKey,
-                       " to ", kLongestKey, "; ", kHowToMakeOne));
+          absl::StrCat("a line is no secret, whsec_ and base64; ", kHowToMakeOne));
+    if (key.size() < kShortestKey || key.size() > kLongestKey)
+      return absl::InvalidArgumentError(absl::StrCat("a secret is of ", key.size(),
+                                                     " bytes, and must be of ", kShortestKey,
+                                                     " to ", kLongestKey, "; ", kHowToMakeOne));
     keys.push_back(std::move(key));
   }
   if (keys.empty())
     return absl::InvalidArgumentError(absl::StrCat("it holds no secret; ", kHowToMakeOne));
   if (keys.size() > kMostSecrets)
-    return absl::InvalidArgumentError(
-        absl::StrCat("it holds ", keys.size(), " secrets, and at most ", kMostSecrets, " may sign"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it holds ", keys.size(), " secrets, and at most ", kMostSecrets, " may sign"));
   return keys;
 }
 

@@ -25,8 +25,9 @@ absl::StatusOr<std::unique_ptr<Webhooks>> Webhooks::Start(Journal& journal, Metr
     return true;
   });
   if (!counted.ok() && !absl::IsDataLoss(counted)) return counted;
-  LogInfo("%s, of %s; %s wait from before", Plural(static_cast<int64_t>(settings.size()), "webhook"),
-          webhooks->options_.file, Plural(webhooks->found_, "event"));
+  LogInfo("%s, of %s; %s wait from before",
+          Plural(static_cast<int64_t>(settings.size()), "webhook"), webhooks->options_.file,
+          Plural(webhooks->found_, "event"));
   webhooks->Become(settings);
   MUSTER_RETURN_IF_ERROR(webhooks->Save());  // so that from here on a crash loses nothing
   webhooks->thread_ = std::thread([self = webhooks.get()] { self->Loop(); });
@@ -43,9 +44,10 @@ void Webhooks::Loop() {
     if (i % options_.saves_per_look == 0) LookAtFile();
     DropWhatIsTooMuch();
     if (const absl::Status saved = Save(); !saved.ok())
-      log_.Warn("how far webhooks are cannot be written down (%s): after a crash they would be "
-                "told some events again",
-                saved.message());
+      log_.Warn(
+          "how far webhooks are cannot be written down (%s): after a crash they would be "
+          "told some events again",
+          saved.message());
     metrics_.GetGauge("muster_queue_depth", "webhooks").Set(static_cast<double>(Stored()));
   }
   for (const auto& [name, receiver] : receivers_) receiver->Stop();
@@ -81,13 +83,13 @@ void Webhooks::Become(const std::vector<WebhookSettings>& settings) {
         std::max(floor_, known == cursors_.end() ? journal_.OutboxEnd() : known->second);
     cursors[one.name] = from;
     if (!receivers_.contains(one.name))
-      receivers_[one.name] = std::make_unique<Receiver>(
-          one, from,
-          ReceiverSurroundings{.journal = journal_,
-                               .metrics = metrics_,
-                               .check_claim = options_.check_claim,
-                               .limits = options_.limits,
-                               .patience = options_.patience});
+      receivers_[one.name] =
+          std::make_unique<Receiver>(one, from,
+                                     ReceiverSurroundings{.journal = journal_,
+                                                          .metrics = metrics_,
+                                                          .check_claim = options_.check_claim,
+                                                          .limits = options_.limits,
+                                                          .patience = options_.patience});
   }
   cursors_ = std::move(cursors);
 }
