@@ -84,8 +84,8 @@ void Receiver::DropWhatIsToBe() {
     before = drop_before_;
   }
   if (before <= pending_.cursor()) return;
-  Count("dropped", pending_.DropBefore(before));
-  log_.Warn("webhook %s: it is so far behind that the oldest events were dropped for it",
+  pending_.DropBefore(before);
+  log_.Warn("webhook %s: it is so far behind that the oldest events are dropped for it",
             settings_.name);
 }
 

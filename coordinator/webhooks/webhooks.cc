@@ -42,12 +42,12 @@ Webhooks::~Webhooks() {
 void Webhooks::Loop() {
   for (int i = 1; !stop_.WaitFor(options_.save_every); ++i) {
     if (i % options_.saves_per_look == 0) LookAtFile();
-    DropWhatIsTooMuch();
     if (const absl::Status saved = Save(); !saved.ok())
       log_.Warn(
           "how far webhooks are cannot be written down (%s): after a crash they would be "
           "told some events again",
           saved.message());
+    DropWhatIsTooMuch();
     metrics_.GetGauge("muster_queue_depth", "webhooks").Set(static_cast<double>(Stored()));
   }
   for (const auto& [name, receiver] : receivers_) receiver->Stop();
@@ -94,6 +94,7 @@ void Webhooks::Become(const std::vector<WebhookSettings>& settings) {
   cursors_ = std::move(cursors);
 }
 
+// After Save, so that what is there is lacked by somebody. The next Save deletes it.
 void Webhooks::DropWhatIsTooMuch() {
   const int64_t too_many = Stored() - static_cast<int64_t>(options_.most_kept);
   if (too_many <= 0) return;
@@ -102,6 +103,10 @@ void Webhooks::DropWhatIsTooMuch() {
     floor_ = placed.place;
     return ++passed <= too_many;
   });
+  metrics_.GetCounter("muster_webhook_deliveries_total", "dropped")
+      .Add(static_cast<double>(too_many));
+  log_.Warn("%s for webhooks wait, so the oldest are dropped",
+            Plural(static_cast<int64_t>(options_.most_kept), "event"));
   for (const auto& [name, receiver] : receivers_) receiver->DropBefore(floor_);
 }
 

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/journal.h"
-#include "lib/wire/job_codec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 #include "tests/support/faulty_kv.h"
 

@@ -66,7 +66,7 @@ TEST(PauseTest, DoublesUpToABoundAndIsSpread) {
   EXPECT_EQ(PauseAfter(10, 1, limits), seconds(512));
   EXPECT_EQ(PauseAfter(11, 1, limits), minutes(15));
   EXPECT_EQ(PauseAfter(1'000'000, 1, limits), minutes(15));
-  EXPECT_EQ(PauseAfter(1'000'000, 0, limits), minutes(15) / 2);
+  EXPECT_EQ(PauseAfter(1'000'000, 0, limits), seconds(450));
 }
 
 TEST_F(PendingEventsTest, GoInOrder) {

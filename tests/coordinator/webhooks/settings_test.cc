@@ -37,7 +37,7 @@ class WebhookSettingsTest : public testing::Test {
     chmod(path.c_str(), mode);
     return path;
   }
-  std::string folder_ = testing::TempDir() + "/webhooks-XXXXXX";
+  std::string folder_ = testing::TempDir() + "webhooks-XXXXXX";
 };
 
 TEST(ParseWebhooksTest, ReadsAll) {
@@ -81,18 +81,18 @@ TEST(ParseWebhooksTest, SaysWhatIsWrongAndWhere) {
     std::string says;
   } kCases[] = {
       {"", "w.yaml"},
-      {"[]", "w.yaml:1: must be a mapping"},
-      {"hooks: []", "'hooks' is not known"},
+      {"[]", "w.yaml:1: a list is not a mapping"},
+      {"hooks: []", "w.yaml:1: hooks: no such field"},
       {"{}", "webhooks: is missing"},
       {"webhooks: 3", "w.yaml:1: webhooks: must be a list"},
       {many, "at most 32 webhooks"},
-      {"webhooks:\n  - 3\n", "w.yaml:2: webhooks[0]: must be a mapping"},
+      {"webhooks:\n  - 3\n", "w.yaml:2: webhooks[0]: 3 is not a mapping"},
       {one("    secret_file: s\n"), "webhooks[0].url: is missing"},
       {one("    url: https://a/\n"), "webhooks[0].secret_file: is missing"},
       {"webhooks:\n  - {url: https://a/, secret_file: s}\n", "webhooks[0].name: is missing"},
       {"webhooks:\n  - {name: a/b, url: https://a/, secret_file: s}\n",
        "webhooks[0].name: must be"},
-      {one(good + "    secret: x\n"), "did you mean 'secret_file'?"},
+      {one(good + "    secret: x\n"), "w.yaml:5: webhooks[0].secret: no such field"},
       {one(good + "    events: [job.dnoe]\n"), "w.yaml:5: webhooks[0].events[0]:"},
       {one(good + "    events: [job.done, job.done]\n"), "events[1]: stands there twice"},
       {one(good + "    events: []\n"), "leave it out for all"},

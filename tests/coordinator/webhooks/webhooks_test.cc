@@ -23,7 +23,9 @@
 #include "lib/http/server.h"
 #include "lib/identity/certificates.h"
 #include "lib/identity/identity_source.h"
+#include "lib/wire/job_codec.h"
 #include "nlohmann/json.hpp"
+#include "tests/coordinator/runtime/scripted_member.h"
 #include "tests/coordinator/webhooks/rude_receiver.h"
 
 namespace muster::coordinator {
@@ -39,6 +41,7 @@ const std::string kKey(32, 'k');
 JobJournal JobIn(JobPhase phase, const std::string& id) {
   JobJournal job;
   job.id = id;
+  job.spec = *Complete(CountingSpec(3));
   job.phase = phase;
   return job;
 }
