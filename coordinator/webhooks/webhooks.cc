@@ -42,12 +42,13 @@ Webhooks::~Webhooks() {
 void Webhooks::Loop() {
   for (int i = 1; !stop_.WaitFor(options_.save_every); ++i) {
     if (i % options_.saves_per_look == 0) LookAtFile();
-    if (const absl::Status saved = Save(); !saved.ok())
+    if (const absl::Status saved = Save(); saved.ok())
+      DropWhatIsTooMuch();
+    else
       log_.Warn(
           "how far webhooks are cannot be written down (%s): after a crash they would be "
           "told some events again",
           saved.message());
-    DropWhatIsTooMuch();
     metrics_.GetGauge("muster_queue_depth", "webhooks").Set(static_cast<double>(Stored()));
   }
   for (const auto& [name, receiver] : receivers_) receiver->Stop();
