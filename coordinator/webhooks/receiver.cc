@@ -65,15 +65,16 @@ void Receiver::Count(const char* result, size_t many) {
 void Receiver::Run() {
   while (!stopping_) {
     DropWhatIsToBe();
-    ReadMore();
-    const PlacedEvent* next = is_silent_ ? nullptr : pending_.Next(Now());
+    if (!is_replaced_) ReadMore();
+    const PlacedEvent* next = is_replaced_ ? nullptr : pending_.Next(Now());
     if (next != nullptr) Send(PlacedEvent(*next));
     {
       const MutexLock lock(mutex_);
       cursor_ = pending_.cursor();
     }
     const Time look = Now() + around_.look_every;
-    if (next == nullptr) stop_.WaitUntil(std::min(pending_.NextAt().value_or(look), look));
+    const Time due = is_replaced_ ? look : pending_.NextAt().value_or(look);
+    if (next == nullptr) stop_.WaitUntil(std::min(due, look));
   }
 }
 
@@ -89,10 +90,10 @@ void Receiver::DropWhatIsToBe() {
             settings_.name);
 }
 
-// One that is silent has had all that there is.
+// One that is gone has had all that there is.
 void Receiver::ReadMore() {
   const OutboxPlace end = around_.journal.OutboxEnd();
-  if (is_silent_) pending_.DropBefore(end);
+  if (is_gone_) pending_.DropBefore(end);
   size_t room = pending_.room();
   if (end <= pending_.read_from() || room == 0) return;
   bool has_read_all = true;
@@ -115,7 +116,7 @@ void Receiver::ReadMore() {
 
 void Receiver::Send(const PlacedEvent& placed) {
   if (const absl::Status claim = around_.check_claim(); absl::IsAborted(claim)) {
-    is_silent_ = true;
+    is_replaced_ = true;
     return;
   }
   const std::string& cluster = around_.journal.cluster();
@@ -151,7 +152,7 @@ void Receiver::Note(const PlacedEvent& placed, const WebhookAnswer& answer,
           settings_.name,
           absl::StrCat(Plural(static_cast<int64_t>(pending_.size()), "event"),
                        " that waited for it will not come"));
-      is_silent_ = true;
+      is_gone_ = true;
       return;
     case Reception::kEventTrouble:
     case Reception::kReceiverTrouble: break;

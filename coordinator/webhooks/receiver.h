@@ -70,7 +70,9 @@ class Receiver {
   Poster poster_;
   LimitedLog log_;
   std::mt19937_64 random_{std::random_device()()};
-  bool is_silent_ = false;  // 410, or another coordinator has taken our place
+  bool is_gone_ = false;  // it wants nothing any more
+  bool is_replaced_ =
+      false;  // another coordinator has taken our place, and goes on from our cursor
   std::thread thread_;
 };
 
