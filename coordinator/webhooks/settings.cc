@@ -213,9 +213,10 @@ absl::StatusOr<std::vector<std::string>> ParseSecrets(absl::string_view text) {
 absl::StatusOr<std::vector<WebhookSettings>> ReadWebhooks(const std::string& file) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(file, error);
-  if (error) return FileError(error.value(), "read", file);
-  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(real.string()));
-  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseYamlDocument(text, file));
+  const absl::StatusOr<std::string> text =
+      error ? FileError(error.value(), "read", file) : ReadWholeFile(real.string());
+  if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseYamlDocument(*text, file));
   MUSTER_ASSIGN_OR_RETURN(std::vector<WebhookSettings> webhooks, WebhooksIn(document));
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
   for (size_t i = 0; i < webhooks.size(); ++i)

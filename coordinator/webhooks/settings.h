@@ -45,8 +45,8 @@ absl::StatusOr<std::vector<WebhookSettings>> ParseWebhooks(absl::string_view tex
 absl::StatusOr<std::vector<std::string>> ParseSecrets(absl::string_view text);
 
 // With keys and absolute paths; those in the file begin at its folder. The file may be a link, as
-// where Kubernetes mounts it. Errors name file, line and field, also where others may read a
-// secret.
+// where Kubernetes mounts it. All errors are kInvalidArgument, and name file, line and field, also
+// where others may read a secret.
 absl::StatusOr<std::vector<WebhookSettings>> ReadWebhooks(const std::string& file);
 
 }  // namespace muster::coordinator
