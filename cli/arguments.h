@@ -92,6 +92,7 @@ struct UpArguments : HostArguments {
   std::string coordinator;  // HOST:PORT for agents and members; empty: any port on loopback
   std::string join_listen;  // where those join; empty: any port beside it, if that is given
   std::string faults;       // a file; empty: none
+  std::string webhooks;     // likewise
 };
 
 struct RemoteArguments {

@@ -236,6 +236,11 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "where other hosts join (default: any port on the address of --coordinator, if "
                    "that is given)")
       ->type_name("HOST:PORT");
+  command
+      ->add_option("--webhooks", up.webhooks,
+                   "who is told of what happens to jobs, by signed HTTPS requests, as this file "
+                   "says (docs/operations.md); it is read again when it changes")
+      ->type_name("WEBHOOKS.yaml");
   AddHost(*command, up);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");

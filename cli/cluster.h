@@ -39,6 +39,7 @@ struct ClusterOptions {
   bool bind_cores = false;       // each member to its share of the cores that we may use
   // Where the coordinator lets other hosts join, or this one joins; empty: nobody does, or it has.
   std::string join;
+  std::string webhooks{};       // the file of --webhooks; empty: nobody is told of jobs
   std::string join_token_file;  // one that joins: as of AgentArguments
   std::string identity;         // the same; empty: a folder of its own, for as long as it runs
   Duration join_patience = std::chrono::minutes(10);  // with a coordinator that is away

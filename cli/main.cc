@@ -307,6 +307,7 @@ class AgentCluster final : public cli::Cluster {
                     {.folder = options.folder,
                      .http = options.http,
                      .join = options.join,
+                     .webhooks = options.webhooks,
                      .cluster_in = coordinator::ClusterWithoutAuthority,
                      .host = std::move(host)},
                     {.on_start = [this](const agent::NoteStart& note) { OnStart(note); },

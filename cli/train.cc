@@ -106,6 +106,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .slots = arguments.slots,
                          .devices = arguments.devices,
                          .join = JoinListenOf(arguments),
+                         .webhooks = arguments.webhooks,
                          .lease = arguments.lease,
                          .thread_patience = arguments.thread_patience};
   if (arguments.faults.empty()) return options;

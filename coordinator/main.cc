@@ -42,6 +42,7 @@
 #include "coordinator/service/rest.h"
 #include "coordinator/service/rest_identity.h"
 #include "coordinator/service/token_api.h"
+#include "coordinator/webhooks/webhooks.h"
 #include "lib/base/awake_clock.h"
 #include "lib/base/clock.h"
 #include "lib/base/descriptors.h"
@@ -118,6 +119,7 @@ struct Arguments {
   std::string launcher;
   std::string launch_namespace;
   std::string launch_pod;
+  std::string webhooks;
   int64_t certificate_seconds = absl::ToInt64Seconds(kLeafLasts);
   int report_fd = STDOUT_FILENO;
   std::string log;
@@ -202,6 +204,9 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "with --launcher: the namespace of Kubernetes in which they are made (default: "
                  "that of this pod)")
       ->needs(launcher);
+  app.add_option("--webhooks", arguments.webhooks,
+                 "a file that says who is told of what happens to jobs, by signed HTTPS requests, "
+                 "in YAML (docs/operations.md); it is read again when it changes");
   app.add_option("--certificate-seconds", arguments.certificate_seconds,
                  "how long certificates of members last, which this coordinator signs with "
                  "--authority, or where the folder of --identity holds authority.key (tests)")
@@ -408,6 +413,7 @@ class Program {
         "the journal lies in %s, checkpoints lie in %s: who loses the first loses the jobs, but "
         "for what muster adopt can take from the checkpoints",
         JournalOf(arguments_.dir), checkpoints);
+    MUSTER_RETURN_IF_ERROR(Prefix("--webhooks", StartWebhooks()));
     logs_ = std::make_unique<LogStore>(LogsOf(arguments_.dir), std::move(ids));
     DriverOptions options{.checkpoint_root = checkpoints,
                           .connections = budget_.sessions,
@@ -476,6 +482,17 @@ class Program {
     MUSTER_RETURN_IF_ERROR(RenewOwn(folder, reached_by, absl::Now()).status());
     reached_by_ = std::move(reached_by);
     arguments_.identity = folder;
+    return absl::OkStatus();
+  }
+
+  absl::Status StartWebhooks() {
+    if (arguments_.webhooks.empty()) return absl::OkStatus();
+    auto webhooks =
+        Webhooks::Start(*journal_, metrics_, {.file = arguments_.webhooks, .check_claim = [this] {
+                                                return checkpoint_root_->CheckClaim();
+                                              }});
+    MUSTER_RETURN_IF_ERROR(webhooks.status());
+    webhooks_ = *std::move(webhooks);
     return absl::OkStatus();
   }
 
@@ -628,6 +645,7 @@ class Program {
   Metrics metrics_;
   std::unique_ptr<Journal> journal_;
   std::optional<CheckpointRoot> checkpoint_root_;
+  std::unique_ptr<Webhooks> webhooks_;  // null: nobody is told
   std::unique_ptr<GrpcTransport> transport_;
   std::unique_ptr<JobApi> api_;
   std::unique_ptr<HostApi> host_api_;

@@ -1,5 +1,6 @@
 #include "agent/runtime/local_cluster.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -124,6 +125,9 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   if (!join_secret_file_.empty())
     command.insert(command.end(),
                    {"--join-listen", addresses_.join, "--join-secret-file", join_secret_file_});
+  if (!options_.webhooks.empty())
+    command.insert(command.end(),
+                   {"--webhooks", std::filesystem::absolute(options_.webhooks).string()});
   // Otherwise a person has named it, who is told that it is taken.
   if (options_.http != addresses_.http) command.emplace_back("--await-http");
   return command;

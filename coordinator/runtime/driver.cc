@@ -453,10 +453,20 @@ void Driver::Sort(Action action) {
     } else if constexpr (std::is_constructible_v<Persisted, A>) {
       unsaved_.emplace_back(std::move(a));
     } else {
+      if constexpr (std::is_same_v<A, Announce>) NoteForWebhooks(a);
       AfterWrite([this, a = std::move(a)] { CarryOut(a); });
     }
   };
   std::visit(sort, std::move(action));
+}
+
+// Changes of a job's phase the journal notes by itself.
+void Driver::NoteForWebhooks(const Announce& action) {
+  const JobJournal* job = journal_.keeps_outbox() ? coordinator_.jobs().Find(action.job) : nullptr;
+  if (job == nullptr) return;
+  if (auto event =
+          EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis()))
+    unsaved_.emplace_back(*std::move(event));
 }
 
 void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std::move(call)); }

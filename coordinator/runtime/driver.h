@@ -140,6 +140,7 @@ class Driver {
   void Handle(const Input& input);
   void TimeCheckpoint(const Input& input);
   void Sort(Action action);
+  void NoteForWebhooks(const Announce& action);
   void AfterWrite(std::function<void()> call);
   void Flush();
   void OnWritten();

@@ -215,6 +215,7 @@ struct Writer {
   std::map<std::string, JobTimes> times;
   std::map<std::string, JobTail> tails;
   std::map<std::string, const JobJournal*> entries;  // the last one of each job counts
+  std::vector<OutboxEvent> events;
 
   void operator()(const PersistJob& change) {
     const std::string& id = change.job.id;
@@ -267,6 +268,22 @@ struct Writer {
 
   void operator()(const ForgetHost& change) {
     batch.Delete(kJournal, absl::StrCat(kHostPrefix, change.host));
+  }
+
+  void operator()(const OutboxEvent& event) { events.push_back(event); }
+
+  // Behind what was announced meanwhile. The place of the next one.
+  int64_t AddEvents() {
+    OutboxPlace place = journal.OutboxEnd();
+    if (!journal.keeps_outbox()) return place.seq;
+    for (const auto& [id, job] : entries)
+      for (OutboxEvent& event : EventsOfChange(journal.PhaseOf(id), *job, now))
+        events.push_back(std::move(event));
+    for (const OutboxEvent& event : events) {
+      PutEvent(batch, place, event);
+      ++place.seq;
+    }
+    return place.seq;
   }
 
   JobTail& TailOf(const std::string& job) {
@@ -433,6 +450,7 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged, 
                                      }
                                      times_[entry->job.id] = entry->times;
                                      tails_[entry->job.id] = entry->tail;
+                                     phases_[entry->job.id] = entry->job.phase;
                                      const int64_t ended = entry->times.ended;
                                      if (ended > 0 && unix_ms > ended)
                                        recovered.since_end[entry->job.id] =
@@ -531,12 +549,15 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
 }
 
 absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_ms) {
-  Writer writer{*this, unix_ms, {}, {}, {}, {}};
+  Writer writer{*this, unix_ms, {}, {}, {}, {}, {}};
   for (const Persisted& change : changes) std::visit(writer, change);
   writer.AddEntries();
+  const int64_t next_event = writer.AddEvents();
   MUSTER_RETURN_IF_ERROR(kv_->Write(writer.batch));
+  next_event_ = next_event;
   for (const auto& [job, times] : writer.times) times_[job] = times;
   for (const auto& [job, tail] : writer.tails) tails_[job] = tail;
+  for (const auto& [id, job] : writer.entries) phases_[id] = job->phase;
   return absl::OkStatus();
 }
 
@@ -552,6 +573,7 @@ absl::Status Journal::Erase(const std::string& job) const {
 void Journal::Forget(const std::string& job) {
   times_.erase(job);
   tails_.erase(job);
+  phases_.erase(job);
 }
 
 JobTimes Journal::TimesOf(const std::string& job) const {
@@ -562,6 +584,11 @@ JobTimes Journal::TimesOf(const std::string& job) const {
 JobTail Journal::TailOf(const std::string& job) const {
   const auto it = tails_.find(job);
   return it == tails_.end() ? JobTail{} : it->second;
+}
+
+std::optional<JobPhase> Journal::PhaseOf(const std::string& job) const {
+  const auto it = phases_.find(job);
+  return it == phases_.end() ? std::nullopt : std::optional(it->second);
 }
 
 absl::StatusOr<std::vector<FingerprintEntry>> Journal::Fingerprints(

@@ -2,13 +2,14 @@
 // (docs/formats.md):
 //   journal    cluster · term · claim · drained → hosts · left_out → hosts · quotas ·
 //              tokens → EncodeTokens · host/NAME → HostRecord · authority ·
-//              job/ID → JournalEntry
+//              job/ID → JournalEntry · what webhooks are to be told (outbox.h)
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
 //   catalogue  lib/checkpoint/catalogue.h
 // The cluster and its last term stand in a small file outside of the store as well.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/journal_entry.h"
+#include "coordinator/runtime/outbox.h"
 #include "coordinator/state/coordinator.h"
 #include "lib/storage/kv.h"
 
@@ -34,7 +36,7 @@ std::string TermFileOf(const std::string& dir);
 
 using Persisted =
     std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
-                 PersistQuotas, PersistTokens, PersistHost, ForgetHost>;
+                 PersistQuotas, PersistTokens, PersistHost, ForgetHost, OutboxEvent>;
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.
@@ -80,6 +82,13 @@ class Journal {
   // again.
   absl::Status Write(const std::vector<Persisted>& changes, int64_t unix_ms);
 
+  // From now on each change of a job's phase is an event in the outbox, too; until then, and where
+  // there are no webhooks, none is. Before the first Write.
+  void KeepOutbox() { keeps_outbox_ = true; }
+  bool keeps_outbox() const { return keeps_outbox_; }
+  // The place of the next event: those before it are on disk. Thread-safe.
+  OutboxPlace OutboxEnd() const { return {term_.value(), next_event_}; }
+
   // The job's ledger, and last its entry: broken off, it can be called again. Thread-safe for a job
   // that is not written any more.
   absl::Status Erase(const std::string& job) const;
@@ -87,6 +96,7 @@ class Journal {
 
   JobTimes TimesOf(const std::string& job) const;
   JobTail TailOf(const std::string& job) const;
+  std::optional<JobPhase> PhaseOf(const std::string& job) const;  // as it was written last
 
   // Of all lineages, ascending (lineage, step), all in memory. Thread-safe. kCancelled: `stop` was
   // asked for before the end.
@@ -124,6 +134,9 @@ class Journal {
   TermNumber term_;
   std::map<std::string, JobTimes> times_;
   std::map<std::string, JobTail> tails_;
+  std::map<std::string, JobPhase> phases_;
+  bool keeps_outbox_ = false;
+  std::atomic<int64_t> next_event_{1};
 };
 
 }  // namespace muster::coordinator

@@ -1,6 +1,7 @@
 #include "lib/kernels/sha256.h"
 
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +34,16 @@ std::string HexSha256(absl::string_view text) {
   Sha256 hash;
   hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size()));
   return hash.HexFinish();
+}
+
+std::string HmacSha256(absl::string_view key, absl::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  MUSTER_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+                    reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest,
+                    &size) != nullptr,
+               "OpenSSL offers no HMAC-SHA256");
+  return std::string(reinterpret_cast<const char*>(digest), size);
 }
 
 }  // namespace muster

@@ -33,4 +33,7 @@ class Sha256 {
 // Of a text: 64 lower-case digits.
 std::string HexSha256(absl::string_view text);
 
+// HMAC-SHA256 (RFC 2104) of a text: 32 bytes.
+std::string HmacSha256(absl::string_view key, absl::string_view text);
+
 }  // namespace muster

@@ -59,7 +59,7 @@ inline constexpr MetricEntry kCatalog[] = {
      "Bytes of checkpoint segments that this member wrote"},
     {"muster_checkpoints_committed_total", MetricKind::kCounter, "1", "", "Checkpoints committed"},
     {"muster_queue_depth", MetricKind::kGauge, "1", "queue",
-     "Things waiting in a queue: mailbox, transport, checkpoint, queries"},
+     "Things waiting in a queue: mailbox, transport, checkpoint, queries, webhooks"},
     {"muster_jobs", MetricKind::kGauge, "1", "state", "Jobs known to the coordinator, by state"},
     {"muster_hosts", MetricKind::kGauge, "1", "state",
      "Hosts known to the coordinator, by state: up, away, draining, left_out"},
@@ -73,6 +73,8 @@ inline constexpr MetricEntry kCatalog[] = {
      "HTTP requests answered, by status code"},
     {"muster_sse_dropped_total", MetricKind::kCounter, "1", "",
      "Event streams dropped because the client read too slowly"},
+    {"muster_webhook_deliveries_total", MetricKind::kCounter, "1", "result",
+     "Events for webhooks: delivered, failed (and tried again), given_up, dropped, gone"},
     {"muster_frames_refused_total", MetricKind::kCounter, "1", "reason",
      "Frames refused, by reason"},
 };

@@ -44,6 +44,7 @@ LEVELS = {
     'lib/launch': 5.5,
     'coordinator/runtime': 6.0,
     'coordinator/kubernetes': 6.0,
+    'coordinator/webhooks': 6.1,
     'worker/runtime': 6.0,
     'worker/torch': 6.0,
     'agent': 6.0,
@@ -93,7 +94,7 @@ SAYS_ITS_LIFE = re.compile(r'\b(?:[Ll]ives|[Ll]ive as long|Pure|pure function|[P
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
-TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'agent')
+TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent')
 FOREIGN = [
     ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc', 'coordinator/service/grpc'),
      ANY_TEST),
@@ -107,7 +108,7 @@ FOREIGN = [
     ('CLI11', r'CLI/', ('cli', 'lib/launch', '*/main.cc'), ANY_TEST),
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
-    ('libcurl', r'curl/', ('coordinator/kubernetes',), ANY_TEST),
+    ('libcurl', r'curl/', ('coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),
     ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity', 'lib/join'), ANY_TEST),
     ('GoogleTest', r'(gtest|gmock)/', (), ANY_TEST),
     ('Google Benchmark', r'benchmark/', (), ('bench',)),
