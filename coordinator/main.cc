@@ -39,6 +39,7 @@
 #include "coordinator/service/joining.h"
 #include "coordinator/service/log_followers.h"
 #include "coordinator/service/namespace_api.h"
+#include "coordinator/service/openapi.h"
 #include "coordinator/service/rest.h"
 #include "coordinator/service/rest_identity.h"
 #include "coordinator/service/token_api.h"
@@ -214,6 +215,10 @@ void Define(CLI::App& app, Arguments& arguments) {
   AddLogFlags(app, "the log", arguments.log_flags);
   app.add_option("--fail-at", arguments.fail_at,
                  "POINT:N, kill this process at the N-th pass (tests)");
+  app.add_flag(
+      "--openapi",
+      [](int64_t) { throw CLI::CallForVersion(OpenApiText(), CLI::ExitCodes::Success); },
+      "print what REST offers, as an OpenAPI document, and end");
 }
 
 // It changes while jobs run, so it is marked as no training data.
