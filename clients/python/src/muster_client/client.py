@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from ._events import events_in
 from ._http import LOST, Asker, Attempts, Deadline
 from ._spec import spec_in
 from ._trust import find_place
-from .errors import ConnectionLost, MusterError, TimedOut, Unavailable
+from .errors import ConnectionLost, InvalidArgument, MusterError, TimedOut, Unavailable
 from .types import OVER, Audit, Digest, Event, HistoryStep, Job, LogLine, read
 
 # A quiet stream of events has a comment each 15 seconds: one without is dead.
 _LONGEST_SILENCE = 45.0
+_ID = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 class Client:
@@ -207,7 +209,11 @@ class Client:
 
 
 def _path(job: str) -> str:
-    return "/v1/jobs/" + quote(job, safe="")
+    # "." and "" would be another path, and not the name of a job.
+    if not _ID.fullmatch(job):
+        raise InvalidArgument(400, "invalid_argument", f"{job!r} is no id of a job: 1 to 100 letters, digits, '.', "
+                              "'_' or '-', not beginning with '.' or '-'", "id")
+    return "/v1/jobs/" + job
 
 
 def _query(values: Mapping[str, Any]) -> str:
