@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "coordinator/kubernetes/launcher.h"
@@ -217,7 +218,11 @@ void Define(CLI::App& app, Arguments& arguments) {
                  "POINT:N, kill this process at the N-th pass (tests)");
   app.add_flag(
       "--openapi",
-      [](int64_t) { throw CLI::CallForVersion(OpenApiText(), CLI::ExitCodes::Success); },
+      // As --version, it counts before whatever else is missing.
+      [](int64_t) {
+        throw CLI::CallForVersion(std::string(absl::StripSuffix(OpenApiText(), "\n")),
+                                  CLI::ExitCodes::Success);
+      },
       "print what REST offers, as an OpenAPI document, and end");
 }
 

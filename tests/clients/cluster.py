@@ -29,10 +29,11 @@ def counting(steps=10, **more):
 def until(what, look, seconds=PATIENCE):
     """What `look` gives once that is true."""
     end = time.monotonic() + seconds
+    pause = threading.Event()  # that nobody sets: what is looked at tells of no change
     while not (found := look()):
         if time.monotonic() > end:
             raise AssertionError(f'{what} did not come within {seconds} seconds')
-        time.sleep(0.05)
+        pause.wait(0.05)
     return found
 
 

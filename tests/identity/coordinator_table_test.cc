@@ -115,6 +115,7 @@ constexpr Row kRows[] = {
     {"POST", "/v1/tokens", "", "a", About::kNone,
      R"({"user":"eve","role":"viewer","namespace":"default"})", "", 201},
     {"DELETE", "/v1/tokens/{id}", "", "a"},
+    {"GET", "/v1/openapi.json", "", "vsoan"},
     {"GET", "/metrics", "", "oan"},
     {"GET", "/healthz", "", "*"},
     {"GET", "/readyz", "", "*"},
