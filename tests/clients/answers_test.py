@@ -12,8 +12,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import validate
 
 # SubjectPublicKeyInfo of a P-256 key that nobody has.
-PUBLIC_KEY = ('MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMqiMYzjOIZKbT+hX/A9IMBVz25mcKBag5/ihXHku/6fh8dvdCoZAYY/Q9MAnQFzrIQtSQVwn'
-              'ngD+WhhFwwuBlg==')
+PUBLIC_KEY = ('MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMqiMYzjOIZKbT+hX/A9IMBVz25mcKBag5/ihXHku/6fh8dvdCoZAYY/Q9MAnQFzr'
+              'IQtSQVwnngD+WhhFwwuBlg==')
 NOBODY = {'id': 'nobody', 'name': 'nobody', 'adoption': '1-999'}
 
 

@@ -52,7 +52,8 @@ class Cluster:
         self.environment = {**os.environ, 'HOME': str(self.folder)}
         self.log = []
         self.program = subprocess.Popen(
-            [PROGRAMS / 'muster', 'up', '--dir', self.folder / 'cluster', '--listen', '127.0.0.1:0', '--slots', str(slots)],
+            [PROGRAMS / 'muster', 'up', '--dir', self.folder / 'cluster', '--listen', '127.0.0.1:0', '--slots',
+             str(slots)],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment)
         self.reader = threading.Thread(target=self._read)
         self.reader.start()

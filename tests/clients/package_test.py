@@ -27,7 +27,7 @@ class Package(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = Path(tempfile.mkdtemp(prefix='muster-package-'))
         cls.addClassCleanup(shutil.rmtree, cls.folder)
-        sources = shutil.copytree(PACKAGE, cls.folder / 'sources')  # what is built beside them stays out of the checkout
+        sources = shutil.copytree(PACKAGE, cls.folder / 'sources')  # as building leaves files beside them
         run(sys.executable, '-m', 'pip', 'wheel', '--quiet', '--no-index', '--no-deps', '--no-build-isolation',
             '--wheel-dir', cls.folder, sources)
         [cls.wheel] = cls.folder.glob('*.whl')

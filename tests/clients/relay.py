@@ -1,5 +1,6 @@
 """Listeners between a client and a cluster: one that loses answers, and one that is somebody else."""
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -29,10 +30,8 @@ class Listener:
     def _serve(self, connection, number):
         connection.settimeout(30)
         with connection:
-            try:
+            with contextlib.suppress(OSError):  # the other side may go at any time
                 self.serve(connection, number)
-            except OSError:
-                pass  # the other side has gone
 
     def close(self):
         self._socket.shutdown(socket.SHUT_RDWR)
@@ -42,41 +41,37 @@ class Listener:
 
 
 class LosesAnswers(Listener):
-    """Passes requests on, and cuts the first connections off where an answer comes."""
+    """Passes requests on, and cuts the first connections off where an answer comes; `lost` counts these."""
 
     def __init__(self, address, losses=1):
         host, port = address.rsplit(':', 1)
-        self._to, self._losses = (host, int(port)), losses
+        self._to, self._losses, self.lost = (host, int(port)), losses, 0
         super().__init__()
 
     def serve(self, connection, number):
         with socket.create_connection(self._to, timeout=30) as there:
-            back = threading.Thread(target=self._pass_back, args=(there, connection, number))
-            self._flights = getattr(self, '_flights', {})
-            self._flights[number] = 0
+            said = {'greeted': False, 'asked': False}
+            back = threading.Thread(target=self._pass_back, args=(there, connection, number, said))
             back.start()
             try:
                 while data := connection.recv(1 << 16):
-                    # The coordinator's part of the handshake has been read by whoever answers it.
-                    self._flights[number] += 1
+                    said['asked'] = said['greeted']
                     there.sendall(data)
             finally:
-                try:
+                with contextlib.suppress(OSError):
                     there.shutdown(socket.SHUT_WR)
-                except OSError:
-                    pass
                 back.join()
 
-    def _pass_back(self, there, connection, number):
-        try:
+    # Of TLS 1.3 without tickets: what comes after the client has answered to the greeting is the answer.
+    def _pass_back(self, there, connection, number, said):
+        with contextlib.suppress(OSError):
             while data := there.recv(1 << 16):
-                # Of TLS 1.3 without tickets: what comes after the client's second word is the answer.
-                if number <= self._losses and self._flights[number] > 1:
+                if number <= self._losses and said['asked']:
+                    self.lost += 1
                     connection.shutdown(socket.SHUT_RDWR)
                     return
+                said['greeted'] = True
                 connection.sendall(data)
-        except OSError:
-            pass
 
 
 class SomebodyElse(Listener):
@@ -91,3 +86,15 @@ class SomebodyElse(Listener):
     def serve(self, connection, number):
         with self._context.wrap_socket(connection, server_side=True) as line:
             self.told += line.recv(1 << 16)
+
+
+class SpeaksPlainText(Listener):
+    """Another service at that port."""
+
+    def __init__(self):
+        self.told = b''
+        super().__init__()
+
+    def serve(self, connection, number):
+        self.told += connection.recv(1 << 16)
+        connection.sendall(b'HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n')
