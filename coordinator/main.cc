@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "coordinator/kubernetes/launcher.h"
@@ -39,6 +40,7 @@
 #include "coordinator/service/joining.h"
 #include "coordinator/service/log_followers.h"
 #include "coordinator/service/namespace_api.h"
+#include "coordinator/service/openapi.h"
 #include "coordinator/service/rest.h"
 #include "coordinator/service/rest_identity.h"
 #include "coordinator/service/token_api.h"
@@ -219,6 +221,14 @@ void Define(CLI::App& app, Arguments& arguments) {
   AddLogFlags(app, "the log", arguments.log_flags);
   app.add_option("--fail-at", arguments.fail_at,
                  "POINT:N, kill this process at the N-th pass (tests)");
+  app.add_flag(
+      "--openapi",
+      // As --version, it counts before whatever else is missing.
+      [](int64_t) {
+        throw CLI::CallForVersion(std::string(absl::StripSuffix(OpenApiText(), "\n")),
+                                  CLI::ExitCodes::Success);
+      },
+      "print what REST offers, as an OpenAPI document, and end");
 }
 
 // It changes while jobs run, so it is marked as no training data.

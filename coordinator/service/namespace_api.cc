@@ -22,9 +22,8 @@ absl::Status CheckName(const std::string& name) {
 }
 
 absl::Status CheckBound(const char* field, const std::optional<int32_t>& most) {
-  constexpr int32_t kMost = 1'000'000;
-  if (!most || (*most >= 0 && *most <= kMost)) return absl::OkStatus();
-  return FieldError("", field, absl::StrCat(*most, " is out of range; allowed: 0 to ", kMost));
+  if (!most || (*most >= 0 && *most <= kMostQuota)) return absl::OkStatus();
+  return FieldError("", field, absl::StrCat(*most, " is out of range; allowed: 0 to ", kMostQuota));
 }
 
 // One without jobs and without a quota is there, too.

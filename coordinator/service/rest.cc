@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/service/new_job_id.h"
+#include "coordinator/service/openapi.h"
 #include "coordinator/service/rest_json.h"
+#include "coordinator/service/rest_operations.h"
 #include "coordinator/service/rest_route.h"
 #include "lib/base/byte_room.h"
 #include "lib/base/digits.h"
@@ -32,7 +34,7 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   if (body.empty())
     return absl::InvalidArgumentError("the body is empty; send the job as a JSON object");
   MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"id", "spec"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(SubmissionBody())));
   Submission submission;
   if (const auto id = document.root.find("id"); id != document.root.end()) {
     MUSTER_ASSIGN_OR_RETURN(submission.id, ReadText(document, "id", *id));
@@ -72,7 +74,7 @@ absl::StatusOr<JobSpec> ParseScaling(const std::string& body) {
     return ErrorAt(document, "servers",
                    "cannot be scaled, as they hold the state of the job; stop the job and submit "
                    "it again with other servers");
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"workers"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(ScalingBody())));
   const auto workers = document.root.find("workers");
   if (workers == document.root.end() || workers->is_null())
     return ErrorAt(document, "workers", "is missing: a number, or {min, max}");
@@ -98,7 +100,7 @@ absl::StatusOr<Adoption> ParseAdoption(const std::string& body) {
   if (body.empty())
     return absl::InvalidArgumentError("the body is empty; send {\"folder\": …} as JSON");
   MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"folder", "id"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(AdoptionBody())));
   Adoption adoption;
   const auto folder = document.root.find("folder");
   if (folder == document.root.end())
@@ -142,18 +144,18 @@ void SetQueue(JobApi& api, Background* large_answers, const Caller& caller,
 
 // All of it is replaced: what is left out is without a bound, and the priority is 0.
 absl::StatusOr<Quota> ParseQuota(const std::string& body) {
-  constexpr int32_t kMost = 1'000'000;
   if (body.empty())
     return absl::InvalidArgumentError(
         "the body is empty; send a JSON object such as {\"slots\": 8, \"queued\": 100}");
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"slots", "queued", "priority"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(QuotaBody())));
   Quota asked;
   for (const auto& [name, most] :
        {std::pair("slots", &asked.slots), std::pair("queued", &asked.queued)}) {
     const auto value = document.root.find(name);
     if (value == document.root.end() || value->is_null()) continue;
-    MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, name, *value, 0, kMost));
+    MUSTER_ASSIGN_OR_RETURN(const absl::int128 number,
+                            ReadWhole(document, name, *value, 0, kMostQuota));
     *most = static_cast<int32_t>(number);
   }
   const auto priority = document.root.find("priority");
@@ -382,6 +384,10 @@ absl::StatusOr<HostQuery> HostQueryIn(const http::Request& request) {
   return query;
 }
 
+void OpenApi(const http::Request&, const http::Responder& respond) {
+  respond.Send({.body = OpenApiText()});
+}
+
 template <class T>
 using Asking = void (JobApi::*)(const std::string& id, JobApi::Reply<T> reply);
 
@@ -449,12 +455,13 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
       {"POST", "/v1/adoptions", adopt},
       {"GET", "/v1/adoptions/{adoption}", with_api(FindAdoption)},
       JobRoute<JobInfo>(api, large_answers, "GET", "/v1/jobs/{id}", &JobApi::Get),
-      {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints), {"from"}},
+      {"GET", "/v1/jobs/{id}/fingerprints", with_api(Fingerprints)},
       JobRoute<JobAudit>(api, large_answers, "GET", "/v1/jobs/{id}/audit", &JobApi::Audit),
-      {"GET", "/v1/jobs/{id}/history", with_api(History), {"from", "lineage", "limit"}},
-      {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger), {"from", "limit", "sample"}},
-      {"GET", "/v1/jobs/{id}/logs", with_api(Logs), {"member", "tail"}},
-      {"GET", "/v1/jobs/{id}/digest", with_api(Digest), {"step"}},
+      {"GET", "/v1/jobs/{id}/history", with_api(History)},
+      {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger)},
+      {"GET", "/v1/jobs/{id}/logs", with_api(Logs)},
+      {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
+      {"GET", "/v1/openapi.json", OpenApi},
       http::MetricsRoute(std::move(metrics)),
       http::HealthRoute(std::move(healthy)),
       http::ReadyRoute(std::move(ready))};
@@ -463,14 +470,14 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
   const auto add = [&](http::Route route, Handle handle) {
     routes.push_back(Guarded(gate, std::move(route), std::move(handle)));
   };
-  add({"GET", "/v1/jobs", nullptr, {"label", "limit", "namespace", "page_token", "state"}}, list);
+  add({"GET", "/v1/jobs", nullptr}, list);
   add({"DELETE", "/v1/jobs/{id}", nullptr}, ChangeJob(api, large_answers, &JobApi::Delete));
   add({"POST", "/v1/jobs/{id}:cancel", nullptr}, ChangeJob(api, large_answers, &JobApi::Cancel));
   add({"POST", "/v1/jobs/{id}:stop", nullptr}, ChangeJob(api, large_answers, &JobApi::Stop));
   add({"POST", "/v1/jobs/{id}:scale", nullptr}, scale);
   add({"PATCH", "/v1/jobs/{id}", nullptr}, set_queue);
-  add({"GET", "/v1/jobs/{id}/events", nullptr, {"from"}, /*streams=*/true}, watch);
-  add({"GET", "/v1/jobs/{id}/logs:follow", nullptr, {"after", "member", "tail"}}, follow);
+  add({"GET", "/v1/jobs/{id}/events", nullptr}, watch);
+  add({"GET", "/v1/jobs/{id}/logs:follow", nullptr}, follow);
   return routes;
 }
 
@@ -509,7 +516,7 @@ std::vector<http::Route> HostRoutes(HostApi& api, Background* large_answers, Gat
       api.Drain(request.params.at("name"), on, Answering<HostInfo>(respond, large_answers));
     };
   };
-  return {Guarded(gate, {"GET", "/v1/hosts", nullptr, {"limit", "page_token"}}, list),
+  return {Guarded(gate, {"GET", "/v1/hosts", nullptr}, list),
           Guarded(gate, {"GET", "/v1/hosts/{name}", nullptr}, get),
           Guarded(gate, {"POST", "/v1/hosts/{name}:drain", drain(true)}),
           Guarded(gate, {"POST", "/v1/hosts/{name}:undrain", drain(false)})};

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "coordinator/service/rest_operations.h"
 #include "coordinator/service/rest_route.h"
 #include "lib/config/document.h"
 
@@ -20,8 +21,7 @@ absl::StatusOr<TokenRequest> ParseTokenRequest(const std::string& body) {
         "the body is empty; send a JSON object such as {\"user\": \"ada\", \"role\": "
         "\"viewer\", \"namespace\": \"default\"}");
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(
-      CheckKeys(document, "", document.root, {"expires_in", "namespace", "role", "user"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(TokenBody())));
   std::map<std::string, std::string> fields;
   for (const char* key : {"namespace", "role", "user"}) {
     const auto value = document.root.find(key);
@@ -50,7 +50,7 @@ absl::StatusOr<AdmissionAsked> ParseAdmission(const std::string& body) {
   AdmissionAsked asked;
   if (body.empty()) return asked;
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"certified", "namespace"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(AdmissionBody())));
   if (const auto value = document.root.find("namespace"); value != document.root.end()) {
     MUSTER_ASSIGN_OR_RETURN(asked.name_space, ReadText(document, "namespace", *value));
   }
@@ -70,7 +70,7 @@ absl::StatusOr<ChangeAsked> ParseChange(const std::string& body) {
   ChangeAsked asked;
   if (body.empty()) return asked;
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"force", "now"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(AuthorityChangeBody())));
   if (const auto force = document.root.find("force"); force != document.root.end()) {
     if (!force->is_boolean()) return ErrorAt(document, "force", "must be true or false");
     asked.force = force->get<bool>();
@@ -89,7 +89,7 @@ absl::StatusOr<std::string> ParsePublicKey(const std::string& body) {
     return absl::InvalidArgumentError(
         "the body is empty; send a JSON object such as {\"public_key\": \"BASE64\"}");
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, {"public_key"}));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(PublicKeyBody())));
   const auto value = document.root.find("public_key");
   if (value == document.root.end()) return ErrorAt(document, "public_key", "is missing");
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(document, "public_key", *value));

@@ -1,12 +1,10 @@
 #include "coordinator/service/rest_json.h"
 
-#include <cmath>
-#include <optional>
+#include <algorithm>
+#include <iterator>
 #include <string>
-#include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/http/server.h"
@@ -15,17 +13,18 @@
 namespace muster::coordinator {
 namespace {
 
-Json NumberOrNull(std::optional<double> value) {
-  return value && std::isfinite(*value) ? Json(*value) : Json(nullptr);
-}
+constexpr char kErrorDetail[] = "Error";
 
-Json ToJson(const JobMember& m) {
-  return {{"name", m.name},       {"role", m.role},
-          {"rank", m.rank},       {"local_rank", m.local_rank},
-          {"node", m.node},       {"host", m.host},
-          {"address", m.address}, {"incarnation", m.incarnation},
-          {"lanes", m.lanes},     {"state", m.state},
-          {"phase", m.phase},     {"step", m.step}};
+Json ErrorSchema() {
+  return {{"type", "object"},
+          {"description", "What went wrong."},
+          {"properties",
+           {{"code", {{"type", "string"}, {"description", "not_found and the like, for programs"}}},
+            {"message", {{"type", "string"}, {"description", "for people: what to do, too"}}},
+            {"field",
+             {{"type", "string"},
+              {"description", "which field or parameter; left out where it is none"}}}}},
+          {"required", {"code", "message"}}};
 }
 
 // As the body of an answer that is an error says it.
@@ -35,61 +34,35 @@ Json ErrorOf(const absl::Status& error) {
   return Json::parse(response.body).at("error");
 }
 
-Json ToJson(const LedgerLane& lane) {
-  return {{"lane", lane.lane},
-          {"worker", lane.worker},
-          {"incarnation", lane.incarnation},
-          {"count", lane.count},
-          {"samples", lane.samples ? Json(*lane.samples) : Json(nullptr)}};
-}
-
-Json ToJson(const LedgerStep& step) {
-  Json lanes = Json::array();
-  for (const LedgerLane& lane : step.lanes) lanes.push_back(ToJson(lane));
-  return {{"step", step.step},
-          {"epoch", step.epoch},
-          {"lineage", step.lineage},
-          {"view", step.view},
-          {"loss", NumberOrNull(step.loss)},
-          {"weight", step.weight},
-          {"skipped", step.skipped},
-          {"lanes", std::move(lanes)}};
-}
-
-Json ToJson(const HistoryStep& step) {
-  return {{"step", step.step},
-          {"lineage", step.lineage},
-          {"epoch", step.epoch},
-          {"time", step.unix_ms == 0 ? Json(nullptr) : Json(UtcTime(step.unix_ms))},
-          {"loss", NumberOrNull(step.loss)},
-          {"learning_rate", NumberOrNull(step.learning_rate)},
-          {"gradient_norm", NumberOrNull(step.gradient_norm)},
-          {"samples_per_second", NumberOrNull(step.samples_per_second)}};
-}
-
-template <class T>
-Json OrNull(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
-Json ToJson(const CertificateOfAuthority& one) {
-  return {{"sha256", one.hash},
-          {"begins", UtcTime(one.begins_unix_ms)},
-          {"ends", UtcTime(one.ends_unix_ms)},
-          {"certificate", one.pem}};
-}
-
 // Fields of events are text; those that are numbers become numbers.
+constexpr const char* kCounts[] = {"step",    "epoch", "samples",   "view",
+                                   "lineage", "lanes", "recomputed"};
+constexpr const char* kMeasures[] = {"loss", "gradient_norm"};
+
+bool IsAmong(const auto& names, const std::string& name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
 Json FieldValue(const std::string& name, const std::string& text) {
   int64_t whole = 0;
   double number = 0;
-  const bool counts = name == "step" || name == "epoch" || name == "samples" || name == "view" ||
-                      name == "lineage" || name == "lanes" || name == "recomputed";
-  if (counts && absl::SimpleAtoi(text, &whole)) return whole;
-  const bool measures = name == "loss" || name == "gradient_norm";
-  if (measures && absl::SimpleAtod(text, &number)) return NumberOrNull(number);
+  if (IsAmong(kCounts, name) && absl::SimpleAtoi(text, &whole)) return whole;
+  if (IsAmong(kMeasures, name) && absl::SimpleAtod(text, &number)) return ToJson(number);
   if (text == "true" || text == "false") return text == "true";
   return text;
+}
+
+Json EventSchema() {
+  Json schema = ObjectSchema(ShapeOf<JobEvent>());
+  for (const char* name : kCounts) schema["properties"][name] = {{"type", "integer"}};
+  for (const char* name : kMeasures) schema["properties"][name] = {{"type", {"number", "null"}}};
+  schema["additionalProperties"] = {{"type", {"string", "boolean"}}};
+  return schema;
+}
+
+template <class T>
+void Add(Json& schemas) {
+  schemas[ShapeOf<T>().name] = ObjectSchema(ShapeOf<T>());
 }
 
 }  // namespace
@@ -98,225 +71,504 @@ std::string Text(const Json& json) {
   return PrintableJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
-Json ToJson(const JobInfo& job) {
-  Json members = Json::array();
-  for (const JobMember& m : job.members) members.push_back(ToJson(m));
-  Json checkpoints = Json::array();
-  for (const CheckpointRef& c : job.checkpoints)
-    checkpoints.push_back({{"lineage", c.lineage}, {"step", c.step}});
-  Json json = {{"id", job.id},
-               {"name", job.name},
-               {"state", job.state},
-               {"reason", job.reason},
-               {"waits_for", job.waits_for},
-               {"deleting", job.deleting},
-               {"owner", job.owner},
-               {"first_start", job.first_start},
-               {"step", job.step},
-               {"steps", job.steps},
-               {"epoch", job.epoch},
-               {"epochs", job.epochs},
-               {"samples", job.samples},
-               {"loss", NumberOrNull(job.loss)},
-               {"digest", job.digest.empty() ? Json(nullptr) : Json(job.digest)},
-               {"digest_step", job.digest_step},
-               {"sample", job.sample},
-               {"fingerprint", job.fingerprint},
-               {"fingerprint_step", job.fingerprint_step},
-               {"view", job.view},
-               {"lineage", job.lineage},
-               {"workers", job.workers},
-               {"members", std::move(members)},
-               {"views", job.views},
-               {"recoveries", job.recoveries},
-               {"rewinds", job.rewinds},
-               {"lanes_recomputed", job.lanes_recomputed},
-               {"seconds", job.seconds},
-               {"seconds_left", NumberOrNull(job.seconds_left)},
-               {"checkpoints", std::move(checkpoints)},
-               {"spec", Json(ToDocument(*job.spec))}};
-  json["exit_code"] = job.exit_code ? Json(*job.exit_code) : Json(nullptr);
-  json["checkpoint_step"] = job.checkpoint_step ? Json(*job.checkpoint_step) : Json(nullptr);
-  return json;
+template <>
+const Shape<JobMember>& ShapeOf<JobMember>() {
+  using M = JobMember;
+  static const auto& shape = *new Shape<M>{
+      "JobMember",
+      "A process that takes part in a job.",
+      {Of("name", &M::name, "worker-0, server-1"), Of("role", &M::role, "worker or server"),
+       Of("rank", &M::rank, "its number among those of its role in the view"),
+       Of("local_rank", &M::local_rank, "its number among those of its role on its node"),
+       Of("node", &M::node, "its machine"),
+       Of("host", &M::host, "the host on which it is placed; empty: no agent started it"),
+       Of("address", &M::address, "where its peers reach it"),
+       Of("incarnation", &M::incarnation, "of the process: another one has another"),
+       Of("lanes", &M::lanes, "the lanes that it computes"),
+       Of("state", &M::state, "joined, forming, active or spare"),
+       Of("phase", &M::phase, "what it does or waits for"),
+       Of("step", &M::step, "the step that it is in")}};
+  return shape;
+}
+
+template <>
+const Shape<CheckpointRef>& ShapeOf<CheckpointRef>() {
+  using C = CheckpointRef;
+  static const auto& shape =
+      *new Shape<C>{"Checkpoint",
+                    "A checkpoint that can be used.",
+                    {Of("lineage", &C::lineage, "in which history it was taken"),
+                     Of("step", &C::step, "the number of steps after which the state was taken")}};
+  return shape;
+}
+
+template <>
+const Shape<JobInfo>& ShapeOf<JobInfo>() {
+  using J = JobInfo;
+  static const auto& shape = *new Shape<J>{
+      "Job",
+      "A job, as it is now.",
+      {Of("id", &J::id, "by which all other requests name it"),
+       Of("name", &J::name, "what people and logs call it"),
+       Of("state", &J::state,
+          "queued, starting, running, recovering, stopping, done, stopped, failed or cancelled"),
+       Of("reason", &J::reason, "of the state, for people"),
+       Of("waits_for", &J::waits_for, "what the next decision waits for; empty: nothing"),
+       Of("deleting", &J::deleting, "true while what is kept of it is being removed"),
+       Of("owner", &J::owner, "the user who submitted it first; empty: nobody was asked"),
+       Of("first_start", &J::first_start, "number of its first start; 0: it never started"),
+       Of("step", &J::step, "steps that are done"),
+       Of("steps", &J::steps, "steps in all; 0: not known yet"),
+       Of("epoch", &J::epoch, "complete passes over the data"),
+       Of("epochs", &J::epochs, "passes in all"),
+       Of("samples", &J::samples, "samples used"),
+       Of("loss", &J::loss, "mean of the newest step; null: there is none"),
+       NullWhereNone("digest", &J::digest, "of the final state; null: none"),
+       Of("digest_step", &J::digest_step, "the step of that state"),
+       Of("sample", &J::sample, "text that the trained model made; empty: none"),
+       Of("fingerprint", &J::fingerprint, "the newest one of the parameters; empty: none yet"),
+       Of("fingerprint_step", &J::fingerprint_step, "the step of that one"),
+       Of("view", &J::view, "number of the view"),
+       Of("lineage", &J::lineage, "number of the history that it goes on with"),
+       Of("workers", &J::workers, "workers that hold lanes in the view"),
+       Of("members", &J::members, "its processes"),
+       Of("views", &J::views, "views so far, of the whole job"),
+       Of("recoveries", &J::recoveries, "recoveries so far"),
+       Of("rewinds", &J::rewinds, "rewinds to a checkpoint so far"),
+       Of("lanes_recomputed", &J::lanes_recomputed, "lanes that were run twice"),
+       Of("seconds", &J::seconds, "since it started last; of one that is over, until its end"),
+       Of("seconds_left", &J::seconds_left, "until its last step; null: not known"),
+       Of("checkpoints", &J::checkpoints, "those that can be used"),
+       {"spec", RefTo("JobSpec"), [](const J& job) { return Json(ToDocument(*job.spec)); },
+        "as it was submitted, with the defaults written out"},
+       Of("exit_code", &J::exit_code,
+          "once it is over: that of a program which waited for its end; null before"),
+       Of("checkpoint_step", &J::checkpoint_step, "of the newest checkpoint; null: none")}};
+  return shape;
+}
+
+template <>
+const Shape<JobPage>& ShapeOf<JobPage>() {
+  static const auto& shape =
+      *new Shape<JobPage>{"JobPage",
+                          "One page of jobs, in order of submission.",
+                          {Of("jobs", &JobPage::jobs, "those of this page"),
+                           Of("next_page_token", &JobPage::next_page_token,
+                              "`page_token` of the next page; empty: this is the last one")}};
+  return shape;
+}
+
+template <>
+const Shape<AdoptionInfo>& ShapeOf<AdoptionInfo>() {
+  using A = AdoptionInfo;
+  static const auto& shape = *new Shape<A>{
+      "Adoption",
+      "How far the adoption of a job is.",
+      {Of("adoption", &A::adoption, "its name: ask with it how far it is"),
+       Of("folder", &A::folder, "whence"),
+       NullWhereNone("job", &A::job, "the id that the job gets; null: not known yet"),
+       Of("state", &A::state, "waiting, copying, done or failed"),
+       {"step", NullOr(SchemaOf<int64_t>()),
+        [](const A& a) { return a.state == kAdoptionDone ? Json(a.step) : Json(nullptr); },
+        "of the checkpoint that was adopted; null before"},
+       Of("bytes", &A::bytes, "copied"),
+       NullWhereNone("of_bytes", &A::of_bytes, "to be copied; null: not known yet"),
+       Of("seconds", &A::seconds, "that it copies, or did"),
+       Of("bytes_per_second", &A::bytes_per_second, "its pace"),
+       Of("seconds_left", &A::seconds_left, "at that pace; null: not known"),
+       Of("passed_over", &A::passed_over, "newer checkpoints, and why each cannot be used"),
+       {"error", NullOr(RefTo(kErrorDetail)), [](const A& a) { return ErrorOf(a.error); },
+        "once it has failed; null before"}}};
+  return shape;
+}
+
+template <>
+const Shape<JobAudit::Fork>& ShapeOf<JobAudit::Fork>() {
+  using F = JobAudit::Fork;
+  static const auto& shape = *new Shape<F>{"Lineage",
+                                           "A history of a job, which a rewind has begun.",
+                                           {Of("number", &F::number, "by which others name it"),
+                                            Of("parent", &F::parent, "the one that it left"),
+                                            Of("fork", &F::fork, "the step at which it left that"),
+                                            Of("cause", &F::cause, "why, for people")}};
+  return shape;
+}
+
+template <>
+const Shape<JobAudit>& ShapeOf<JobAudit>() {
+  using A = JobAudit;
+  static const auto& shape = *new Shape<A>{
+      "Audit",
+      "Whether each sample was used as often as it should be.",
+      {Of("ok", &A::ok, "true: it was"), Of("conclusion", &A::conclusion, "in a sentence"),
+       Of("steps", &A::steps, "steps that were looked at"),
+       Of("full_epochs", &A::full_epochs, "complete passes"),
+       Of("samples", &A::samples, "samples used"),
+       Of("skipped_steps", &A::skipped_steps, "steps that were not finite, and not applied"),
+       Of("skipped_samples", &A::skipped_samples, "samples of these"),
+       Of("lanes", &A::lanes, "lanes that were looked at"),
+       Of("lineages", &A::lineages, "the histories of the job")}};
+  return shape;
+}
+
+template <>
+const Shape<LedgerLane>& ShapeOf<LedgerLane>() {
+  using L = LedgerLane;
+  static const auto& shape =
+      *new Shape<L>{"LedgerLane",
+                    "What one worker computed of a step.",
+                    {Of("lane", &L::lane, "number of the lane"), Of("worker", &L::worker, "who"),
+                     Of("incarnation", &L::incarnation, "which process of that name"),
+                     Of("count", &L::count, "of samples"),
+                     Of("samples", &L::samples, "their ids; null: the step is too large")}};
+  return shape;
+}
+
+template <>
+const Shape<LedgerStep>& ShapeOf<LedgerStep>() {
+  using S = LedgerStep;
+  static const auto& shape = *new Shape<S>{
+      "LedgerStep",
+      "Who computed what of a step.",
+      {Of("step", &S::step, "number of the step"), Of("epoch", &S::epoch, "in which pass"),
+       Of("lineage", &S::lineage, "in which history"), Of("view", &S::view, "in which view"),
+       Of("loss", &S::loss, "mean; null: there is none"),
+       Of("weight", &S::weight, "samples or tokens of the step"),
+       Of("skipped", &S::skipped, "it was not finite, and nothing of it was applied"),
+       Of("lanes", &S::lanes, "its parts")}};
+  return shape;
+}
+
+template <>
+const Shape<JobLedger>& ShapeOf<JobLedger>() {
+  static const auto& shape = *new Shape<JobLedger>{
+      "Ledger",
+      "Who computed what, of the history that made the newest state.",
+      {Of("steps", &JobLedger::steps, "by step"),
+       Of("next", &JobLedger::next, "`from` of the next request; null: none follow"),
+       Of("data_left_out", &JobLedger::data_left_out,
+          "what of the data could not be read; empty: nothing")}};
+  return shape;
+}
+
+template <>
+const Shape<HistoryStep>& ShapeOf<HistoryStep>() {
+  using S = HistoryStep;
+  static const auto& shape = *new Shape<S>{
+      "HistoryStep",
+      "How a step went; a number is null where it is not known or not measured.",
+      {Of("step", &S::step, "number of the step"), Of("lineage", &S::lineage, "in which history"),
+       Of("epoch", &S::epoch, "in which pass"),
+       TimeOrNull("time", &S::unix_ms, "when it was recorded"), Of("loss", &S::loss, "mean"),
+       Of("learning_rate", &S::learning_rate, "that was in effect"),
+       Of("gradient_norm", &S::gradient_norm, "before clipping"),
+       Of("samples_per_second", &S::samples_per_second, "over the last steps of its view")}};
+  return shape;
+}
+
+template <>
+const Shape<HistoryPage>& ShapeOf<HistoryPage>() {
+  static const auto& shape = *new Shape<HistoryPage>{
+      "History",
+      "How the loss went, of the history that made the newest state.",
+      {Of("steps", &HistoryPage::steps, "by step"),
+       Of("next", &HistoryPage::next, "`from` of the next request; null: none follow")}};
+  return shape;
+}
+
+template <>
+const Shape<JobDigest>& ShapeOf<JobDigest>() {
+  using D = JobDigest;
+  static const auto& shape =
+      *new Shape<D>{"Digest",
+                    "SHA-256 of a state.",
+                    {Of("lineage", &D::lineage, "in which history"), Of("step", &D::step, "after"),
+                     Of("digest", &D::digest, "64 hexadecimal digits")}};
+  return shape;
+}
+
+template <>
+const Shape<LogLine>& ShapeOf<LogLine>() {
+  static const auto& shape = *new Shape<LogLine>{
+      "LogLine",
+      "A line that a member printed.",
+      {Of("member", &LogLine::member, "who"), Of("line", &LogLine::line, "without its end")}};
+  return shape;
+}
+
+template <>
+const Shape<LogPage>& ShapeOf<LogPage>() {
+  static const auto& shape =
+      *new Shape<LogPage>{"LogPage",
+                          "Lines that come after those that were given.",
+                          {Of("lines", &LogPage::lines, "of one member after the other"),
+                           Of("next", &LogPage::next, "`after` of the next request"),
+                           Of("over", &LogPage::over, "the job has ended, and all was given")}};
+  return shape;
+}
+
+template <>
+const Shape<JobFingerprint>& ShapeOf<JobFingerprint>() {
+  using F = JobFingerprint;
+  static const auto& shape =
+      *new Shape<F>{"Fingerprint",
+                    "Of the parameters after a step.",
+                    {Of("step", &F::step, "after which"), Of("lineage", &F::lineage, "history"),
+                     Of("value", &F::value, "32 hexadecimal digits")}};
+  return shape;
+}
+
+template <>
+const Shape<JobFingerprints>& ShapeOf<JobFingerprints>() {
+  static const auto& shape = *new Shape<JobFingerprints>{
+      "Fingerprints",
+      "Of the last history.",
+      {Of("fingerprints", &JobFingerprints::fingerprints, "by step"),
+       Of("next", &JobFingerprints::next, "`from` of the next request; null: none follow")}};
+  return shape;
+}
+
+template <>
+const Shape<HostMember>& ShapeOf<HostMember>() {
+  using M = HostMember;
+  static const auto& shape =
+      *new Shape<M>{"HostMember",
+                    "A member that is placed on a host.",
+                    {Of("job", &M::job, "of which job"), Of("member", &M::member, "its name"),
+                     Of("role", &M::role, "worker or server"),
+                     Of("placement", &M::placement, "number of its placement"),
+                     Of("devices", &M::devices, "ids of those that it has"),
+                     Of("state", &M::state, "as of a job's members, or absent")}};
+  return shape;
+}
+
+template <>
+const Shape<HostInfo>& ShapeOf<HostInfo>() {
+  using H = HostInfo;
+  static const auto& shape = *new Shape<H>{
+      "Host",
+      "A host, as it is now.",
+      {Of("name", &H::name, "of its agent"),
+       Of("node", &H::node, "its machine"),
+       Of("slots", &H::slots, "members that may be there"),
+       Of("used", &H::used, "members that are placed there"),
+       Of("free", &H::free, "the rest"),
+       Of("devices", &H::devices, "ids"),
+       Of("devices_used", &H::devices_used, "those that members have, or processes that end"),
+       Of("up", &H::up, "its agent has a session"),
+       {"away_for_seconds", NullOr(SchemaOf<double>()),
+        [](const H& host) { return host.up ? Json(nullptr) : Json(host.away_for_seconds); },
+        "null while it is up"},
+       Of("draining", &H::draining, "nothing new is placed there, and its members leave"),
+       Of("left_out_by", &H::left_out_by, "jobs that could not run there"),
+       Of("left_out", &H::left_out, "why it is left out for all jobs; empty: it is not"),
+       NullWhereNone("namespace", &H::name_space, "jobs of which it takes; null: of any"),
+       Of("members", &H::members, "by job and name")}};
+  return shape;
+}
+
+template <>
+const Shape<HostPage>& ShapeOf<HostPage>() {
+  static const auto& shape = *new Shape<HostPage>{
+      "HostPage",
+      "One page of hosts, by name.",
+      {Of("hosts", &HostPage::hosts, "those of this page"),
+       Of("next_page_token", &HostPage::next_page_token,
+          "`page_token` of the next page; empty: this is the last one"),
+       Of("revoked", &HostPage::revoked,
+          "on the first page: names of hosts that were taken out of the cluster")}};
+  return shape;
+}
+
+template <>
+const Shape<NamespaceInfo>& ShapeOf<NamespaceInfo>() {
+  using N = NamespaceInfo;
+  static const auto& shape = *new Shape<N>{
+      "Namespace",
+      "Quotas of a namespace, and what it holds; null: no bound.",
+      {Of("name", &N::name, "its name"), Of("slots", &N::slots, "that its jobs may hold"),
+       Of("queued", &N::queued, "jobs that may wait"),
+       Of("priority", &N::priority, "the highest that its submitters may give"),
+       Of("slots_held", &N::slots_held, "by its jobs now"),
+       Of("jobs_running", &N::jobs_running, "now"), Of("jobs_queued", &N::jobs_queued, "now")}};
+  return shape;
+}
+
+template <>
+const Shape<NamespaceList>& ShapeOf<NamespaceList>() {
+  static const auto& shape =
+      *new Shape<NamespaceList>{"NamespaceList",
+                                "Namespaces that have jobs or a quota.",
+                                {Of("namespaces", &NamespaceList::namespaces, "by name")}};
+  return shape;
+}
+
+template <>
+const Shape<TokenInfo>& ShapeOf<TokenInfo>() {
+  using T = TokenInfo;
+  static const auto& shape = *new Shape<T>{
+      "Token",
+      "A token of a person or program, without its secret.",
+      {Of("id", &T::id, "by which it is revoked"), Of("user", &T::user, "whose it is"),
+       Of("role", &T::role, "viewer, submitter, operator or admin"),
+       Of("namespace", &T::name_space, "in which; *: in all"),
+       TimeOf("made", &T::made_unix_ms, "when it was made"),
+       TimeOrNull("expires", &T::expires_unix_ms, "when it expires; null: never")}};
+  return shape;
+}
+
+template <>
+const Shape<MadeToken>& ShapeOf<MadeToken>() {
+  static const auto& shape = *[] {
+    auto* made = new Shape<MadeToken>{"MadeToken", "A token that was made, and its secret.", {}};
+    for (const Field<TokenInfo>& field : ShapeOf<TokenInfo>().fields)
+      made->fields.push_back({field.name, field.schema,
+                              [value = field.value](const MadeToken& of) { return value(of.info); },
+                              field.about});
+    made->fields.push_back(Of("token", &MadeToken::token, "the secret, which is told this once"));
+    return made;
+  }();
+  return shape;
+}
+
+template <>
+const Shape<TokenList>& ShapeOf<TokenList>() {
+  static const auto& shape = *new Shape<TokenList>{
+      "TokenList",
+      "All tokens.",
+      {Of("tokens", &TokenList::tokens, "in the order in which they were made")}};
+  return shape;
+}
+
+template <>
+const Shape<AdmittedHost>& ShapeOf<AdmittedHost>() {
+  using H = AdmittedHost;
+  static const auto& shape = *new Shape<H>{
+      "AdmittedHost",
+      "A host that may join.",
+      {Of("host", &H::host, "its name"),
+       NullWhereNone("namespace", &H::name_space, "jobs of which it takes; null: of any"),
+       Of("certified", &H::certified, "by an authority from outside"),
+       Of("revoked", &H::revoked, "it may join no more"),
+       NullWhereNone("token", &H::token, "told this once; null: there is none")}};
+  return shape;
+}
+
+template <>
+const Shape<SignedCertificate>& ShapeOf<SignedCertificate>() {
+  using C = SignedCertificate;
+  static const auto& shape =
+      *new Shape<C>{"SignedCertificate",
+                    "A certificate for gRPC.",
+                    {Of("cluster", &C::cluster, "id of the cluster"),
+                     Of("certificate", &C::certificate_pem, "PEM"),
+                     Of("authority", &C::authority_pem, "whom to trust, PEM"),
+                     TimeOf("now", &C::now_unix_ms, "by the coordinator's clock")}};
+  return shape;
+}
+
+template <>
+const Shape<CertificateOfAuthority>& ShapeOf<CertificateOfAuthority>() {
+  using C = CertificateOfAuthority;
+  static const auto& shape =
+      *new Shape<C>{"AuthorityCertificate",
+                    "The certificate of an authority.",
+                    {Of("sha256", &C::hash, "of its DER, in hexadecimal digits"),
+                     TimeOf("begins", &C::begins_unix_ms, "from when on it counts"),
+                     TimeOf("ends", &C::ends_unix_ms, "until when it counts"),
+                     Of("certificate", &C::pem, "PEM")}};
+  return shape;
+}
+
+template <>
+const Shape<HostTrust>& ShapeOf<HostTrust>() {
+  static const auto& shape =
+      *new Shape<HostTrust>{"HostTrust",
+                            "How far a host is with a change of the authority.",
+                            {Of("name", &HostTrust::name, "of the host"),
+                             Of("state", &HostTrust::state, "renewed, not yet or away")}};
+  return shape;
+}
+
+template <>
+const Shape<AuthorityInfo>& ShapeOf<AuthorityInfo>() {
+  using A = AuthorityInfo;
+  static const auto& shape = *new Shape<A>{
+      "Authority",
+      "Who signs in the cluster.",
+      {Of("signs", &A::signs, "who signs"),
+       Of("trusted_on", &A::trusted_on, "those before, while they still count"),
+       {"change_ends", NullOr(TimeSchema()),
+        [](const A& a) {
+          return a.change_ends_unix_ms ? Json(UtcTime(*a.change_ends_unix_ms)) : Json(nullptr);
+        },
+        "from when on they do not; null: no change is under way"},
+       Of("hosts", &A::hosts, "by name")}};
+  return shape;
+}
+
+template <>
+const Shape<JobEvent>& ShapeOf<JobEvent>() {
+  using E = JobEvent;
+  static const auto& shape = *new Shape<E>{
+      "JobEvent",
+      "What happened to a job: `data` of an event of its stream. Each kind has further fields.",
+      {Of("seq", &E::seq, "its number in this term of the coordinator"),
+       TimeOf("time", &E::unix_ms, "when"),
+       Of("event", &E::event,
+          "its kind: state, view, recovery, verdict, checkpoint, step, "
+          "fingerprint, process, done, restart, gap"),
+       Of("text", &E::text, "for people")}};
+  return shape;
 }
 
 Json ToJson(const SubmittedJob& submitted) { return ToJson(submitted.job); }
 
-Json ToJson(const AdoptionInfo& adoption) {
-  return {{"adoption", adoption.adoption},
-          {"folder", adoption.folder},
-          {"job", adoption.job.empty() ? Json(nullptr) : Json(adoption.job)},
-          {"state", adoption.state},
-          {"step", adoption.state == kAdoptionDone ? Json(adoption.step) : Json(nullptr)},
-          {"bytes", adoption.bytes},
-          {"of_bytes", adoption.of_bytes == 0 ? Json(nullptr) : Json(adoption.of_bytes)},
-          {"seconds", adoption.seconds},
-          {"bytes_per_second", adoption.bytes_per_second},
-          {"seconds_left", NumberOrNull(adoption.seconds_left)},
-          {"passed_over", adoption.passed_over},
-          {"error", ErrorOf(adoption.error)}};
-}
-
-Json ToJson(const JobAudit& audit) {
-  Json lineages = Json::array();
-  for (const JobAudit::Fork& f : audit.lineages)
-    lineages.push_back(
-        {{"number", f.number}, {"parent", f.parent}, {"fork", f.fork}, {"cause", f.cause}});
-  return {{"ok", audit.ok},
-          {"conclusion", audit.conclusion},
-          {"steps", audit.steps},
-          {"full_epochs", audit.full_epochs},
-          {"samples", audit.samples},
-          {"skipped_steps", audit.skipped_steps},
-          {"skipped_samples", audit.skipped_samples},
-          {"lanes", audit.lanes},
-          {"lineages", std::move(lineages)}};
-}
-
-Json ToJson(const JobLedger& ledger) {
-  Json steps = Json::array();
-  for (const LedgerStep& step : ledger.steps) steps.push_back(ToJson(step));
-  return {{"steps", std::move(steps)},
-          {"next", ledger.next ? Json(*ledger.next) : Json(nullptr)},
-          {"data_left_out", ledger.data_left_out}};
-}
-
-Json ToJson(const HistoryPage& page) {
-  Json steps = Json::array();
-  for (const HistoryStep& step : page.steps) steps.push_back(ToJson(step));
-  return {{"steps", std::move(steps)}, {"next", page.next ? Json(*page.next) : Json(nullptr)}};
-}
-
-Json ToJson(const JobDigest& digest) {
-  return {{"lineage", digest.lineage}, {"step", digest.step}, {"digest", digest.digest}};
-}
-
-Json ToJson(const LogPage& page) {
-  Json lines = Json::array();
-  for (const LogLine& line : page.lines)
-    lines.push_back({{"member", line.member}, {"line", line.line}});
-  return {{"lines", std::move(lines)}, {"next", page.next}, {"over", page.over}};
-}
-
-Json ToJson(const JobFingerprints& part) {
-  Json list = Json::array();
-  for (const JobFingerprint& f : part.fingerprints)
-    list.push_back({{"step", f.step}, {"lineage", f.lineage}, {"value", f.value}});
-  return {{"fingerprints", std::move(list)},
-          {"next", part.next ? Json(*part.next) : Json(nullptr)}};
-}
-
-Json ToJson(const JobPage& page) {
-  Json list = Json::array();
-  for (const JobInfo& job : page.jobs) list.push_back(ToJson(job));
-  return {{"jobs", std::move(list)}, {"next_page_token", page.next_page_token}};
-}
-
-Json ToJson(const HostInfo& host) {
-  Json members = Json::array();
-  for (const HostMember& m : host.members)
-    members.push_back({{"job", m.job},
-                       {"member", m.member},
-                       {"role", m.role},
-                       {"placement", m.placement},
-                       {"devices", m.devices},
-                       {"state", m.state}});
-  return {{"name", host.name},
-          {"node", host.node},
-          {"slots", host.slots},
-          {"used", host.used},
-          {"free", host.free},
-          {"devices", host.devices},
-          {"devices_used", host.devices_used},
-          {"up", host.up},
-          {"away_for_seconds", host.up ? Json(nullptr) : Json(host.away_for_seconds)},
-          {"draining", host.draining},
-          {"left_out_by", host.left_out_by},
-          {"left_out", host.left_out},
-          {"namespace", host.name_space.empty() ? Json(nullptr) : Json(host.name_space)},
-          {"members", std::move(members)}};
-}
-
-Json ToJson(const NamespaceInfo& info) {
-  return {{"name", info.name},
-          {"slots", OrNull(info.slots)},
-          {"queued", OrNull(info.queued)},
-          {"priority", info.priority},
-          {"slots_held", info.slots_held},
-          {"jobs_running", info.jobs_running},
-          {"jobs_queued", info.jobs_queued}};
-}
-
-Json ToJson(const NamespaceList& all) {
-  Json list = Json::array();
-  for (const NamespaceInfo& info : all.namespaces) list.push_back(ToJson(info));
-  return {{"namespaces", std::move(list)}};
-}
-
-Json ToJson(const HostPage& page) {
-  Json list = Json::array();
-  for (const HostInfo& host : page.hosts) list.push_back(ToJson(host));
-  return {{"hosts", std::move(list)},
-          {"next_page_token", page.next_page_token},
-          {"revoked", page.revoked}};
-}
-
-Json ToJson(const TokenInfo& token) {
-  return {{"id", token.id},
-          {"user", token.user},
-          {"role", token.role},
-          {"namespace", token.name_space},
-          {"made", UtcTime(token.made_unix_ms)},
-          {"expires",
-           token.expires_unix_ms == 0 ? Json(nullptr) : Json(UtcTime(token.expires_unix_ms))}};
-}
-
-Json ToJson(const MadeToken& made) {
-  Json json = ToJson(made.info);
-  json["token"] = made.token;
-  return json;
-}
-
-Json ToJson(const TokenList& list) {
-  Json tokens = Json::array();
-  for (const TokenInfo& token : list.tokens) tokens.push_back(ToJson(token));
-  return {{"tokens", std::move(tokens)}};
-}
-
-Json ToJson(const AdmittedHost& host) {
-  return {{"host", host.host},
-          {"namespace", host.name_space.empty() ? Json(nullptr) : Json(host.name_space)},
-          {"certified", host.certified},
-          {"revoked", host.revoked},
-          {"token", host.token.empty() ? Json(nullptr) : Json(host.token)}};
-}
-
-Json ToJson(const SignedCertificate& made) {
-  return {{"cluster", made.cluster},
-          {"certificate", made.certificate_pem},
-          {"authority", made.authority_pem},
-          {"now", UtcTime(made.now_unix_ms)}};
-}
-
-Json ToJson(const AuthorityInfo& info) {
-  Json trusted_on = Json::array(), hosts = Json::array();
-  for (const CertificateOfAuthority& one : info.trusted_on) trusted_on.push_back(ToJson(one));
-  for (const HostTrust& host : info.hosts)
-    hosts.push_back({{"name", host.name}, {"state", host.state}});
-  return {{"signs", ToJson(info.signs)},
-          {"trusted_on", std::move(trusted_on)},
-          {"change_ends",
-           info.change_ends_unix_ms ? Json(UtcTime(*info.change_ends_unix_ms)) : Json(nullptr)},
-          {"hosts", std::move(hosts)}};
-}
-
 Json ToJson(const JobEvent& event) {
-  Json json = {{"seq", event.seq},
-               {"time", UtcTime(event.unix_ms)},
-               {"event", event.event},
-               {"text", event.text}};
+  Json json = ToJson<JobEvent>(event);
   for (const auto& [name, text] : event.fields) json[name] = FieldValue(name, text);
   return json;
+}
+
+Json AnswerSchemas() {
+  Json schemas = Json::object();
+  Add<JobInfo>(schemas);
+  Add<JobMember>(schemas);
+  Add<CheckpointRef>(schemas);
+  Add<JobPage>(schemas);
+  Add<AdoptionInfo>(schemas);
+  Add<JobAudit>(schemas);
+  Add<JobAudit::Fork>(schemas);
+  Add<JobLedger>(schemas);
+  Add<LedgerStep>(schemas);
+  Add<LedgerLane>(schemas);
+  Add<HistoryPage>(schemas);
+  Add<HistoryStep>(schemas);
+  Add<JobDigest>(schemas);
+  Add<LogPage>(schemas);
+  Add<LogLine>(schemas);
+  Add<JobFingerprints>(schemas);
+  Add<JobFingerprint>(schemas);
+  Add<HostPage>(schemas);
+  Add<HostInfo>(schemas);
+  Add<HostMember>(schemas);
+  Add<NamespaceList>(schemas);
+  Add<NamespaceInfo>(schemas);
+  Add<TokenList>(schemas);
+  Add<TokenInfo>(schemas);
+  Add<MadeToken>(schemas);
+  Add<AdmittedHost>(schemas);
+  Add<SignedCertificate>(schemas);
+  Add<AuthorityInfo>(schemas);
+  Add<CertificateOfAuthority>(schemas);
+  Add<HostTrust>(schemas);
+  schemas[ShapeOf<JobEvent>().name] = EventSchema();
+  schemas[kErrorDetail] = ErrorSchema();
+  schemas[kErrorSchema] = {{"type", "object"},
+                           {"description", "The body of every answer that is an error."},
+                           {"properties", {{"error", RefTo(kErrorDetail)}}},
+                           {"required", Json::array({"error"})}};
+  return schemas;
 }
 
 }  // namespace muster::coordinator

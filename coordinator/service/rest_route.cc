@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/service/rest_operations.h"
 #include "lib/base/check.h"
 
 namespace muster::coordinator {
@@ -29,6 +30,11 @@ http::Response RefusalOf(const absl::Status& why) {
 }
 
 http::Route Guarded(Gate* gate, http::Route route, Handle handle) {
+  const Operation* operation = OperationOf(route.method, route.pattern);
+  MUSTER_CHECK(operation != nullptr, "(a route is an operation)");
+  for (const Parameter& parameter : operation->parameters)
+    if (!parameter.is_header) route.query.push_back(parameter.name);
+  route.streams = Streams(*operation);
   if (gate == nullptr) {
     route.handler = [handle = std::move(handle)](http::Request request,
                                                  const http::Responder& respond) {

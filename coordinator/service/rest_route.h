@@ -10,6 +10,7 @@
 #include "coordinator/runtime/background.h"
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/answer_size.h"
+#include "coordinator/service/answer_status.h"
 #include "coordinator/service/control_api.h"
 #include "coordinator/service/gate.h"
 #include "coordinator/service/rest_json.h"
@@ -24,22 +25,12 @@ using Handle = std::function<void(const Caller&, http::Request, const http::Resp
 CallOrigin OriginOf(const MethodRights& rights, const http::Request& request);
 http::Response RefusalOf(const absl::Status& why);
 
+// A route of the table of operations (rest_operations.h), from which it takes its parameters.
 // Looked at before the body is read, and again when it is there, as that may take its time. What is
 // made is named in the body: then `handle` enters with its name. Without a gate anybody comes in.
 http::Route Guarded(Gate* gate, http::Route route, Handle handle);
 // One whose handler does not ask who calls.
 http::Route Guarded(Gate* gate, http::Route route);
-
-template <class T>
-inline int HttpStatusOf(const T&) {
-  return 200;
-}
-inline int HttpStatusOf(const SubmittedJob& submitted) { return submitted.created ? 201 : 200; }
-inline int HttpStatusOf(const AdoptionInfo& adoption) {
-  return adoption.state == kAdoptionWaits || adoption.state == kAdoptionCopies ? 202 : 200;
-}
-inline int HttpStatusOf(const MadeToken&) { return 201; }
-inline int HttpStatusOf(const SignedCertificate&) { return 201; }
 
 template <class T>
 void SendAsJson(const http::Responder& respond, const absl::StatusOr<T>& answer) {

@@ -17,6 +17,7 @@ struct Quota {
   bool operator==(const Quota&) const = default;
   bool is_none() const { return *this == Quota{}; }
 };
+inline constexpr int32_t kMostQuota = 1'000'000;
 using Quotas = std::map<std::string, Quota>;  // by namespace; not named: none
 
 // Of which somebody may set quotas: each is kept.

@@ -9,19 +9,6 @@
 namespace muster::coordinator {
 namespace {
 
-UserRole LeastRole(Need need) {
-  switch (need) {
-    case Need::kNothing:
-    case Need::kSeeJobs:
-    case Need::kSeeNamespace: return UserRole::kViewer;
-    case Need::kSubmit:
-    case Need::kChangeJob: return UserRole::kSubmitter;
-    case Need::kSeeHosts: return UserRole::kOperator;
-    case Need::kRule: break;
-  }
-  return UserRole::kAdmin;
-}
-
 // The caller named the namespace, so to be forbidden it tells nothing.
 bool IsInNamespace(Need need) { return need == Need::kSubmit || need == Need::kSeeNamespace; }
 
@@ -107,6 +94,19 @@ std::string WhyNotRevoked(const std::vector<Token>& tokens, const std::string& i
   return "it is the last token of an admin that does not expire, and without it nobody could make "
          "another; make that "
          "first (`muster token make`)";
+}
+
+UserRole LeastRole(Need need) {
+  switch (need) {
+    case Need::kNothing:
+    case Need::kSeeJobs:
+    case Need::kSeeNamespace: return UserRole::kViewer;
+    case Need::kSubmit:
+    case Need::kChangeJob: return UserRole::kSubmitter;
+    case Need::kSeeHosts: return UserRole::kOperator;
+    case Need::kRule: break;
+  }
+  return UserRole::kAdmin;
 }
 
 const MethodRights* RightsOfRoute(std::string_view verb, std::string_view pattern) {

@@ -68,6 +68,8 @@ enum class Need {
   kRule,          // an admin
 };
 
+UserRole LeastRole(Need need);  // that has any right of this kind
+
 struct MethodRights {
   std::string_view verb;     // of REST: "GET"; empty: it has no route
   std::string_view pattern;  // "/v1/jobs/{id}"
@@ -113,6 +115,8 @@ inline constexpr MethodRights kMethods[] = {
     {"GET", "/v1/tokens", "", Need::kRule, false},
     {"POST", "/v1/tokens", "", Need::kRule, true},
     {"DELETE", "/v1/tokens/{id}", "", Need::kRule, true},
+    // It is large, and strangers have no part in the room of large answers.
+    {"GET", "/v1/openapi.json", "", Need::kSeeJobs, false},
     {"GET", "/metrics", "", Need::kSeeHosts, false},
     {"GET", "/healthz", "", Need::kNothing, false},
     {"GET", "/readyz", "", Need::kNothing, false},

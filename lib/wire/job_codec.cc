@@ -285,6 +285,45 @@ bool MayChange(const FieldRule& rule) {
 
 }  // namespace
 
+json SpecSchema() {
+  json root = {
+      {"type", "object"}, {"additionalProperties", false}, {"required", json::array({"task"})}};
+  const std::vector<JobField> fields = JobFields();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const JobField& field = fields[i];
+    json schema = FieldRules()[i].schema;
+    const std::string& fallback = field.default_value;
+    // As a `default` of the schema it would be sent by clients, also where it has no meaning.
+    schema["description"] =
+        absl::StrCat("Of the ", PartName(field.part), " specification. Allowed: ", field.allowed,
+                     ". ", fallback.empty() ? "Needed" : absl::StrCat("Default: ", fallback), ".");
+    const auto [first, second] = Split(field.name);
+    json& group = root["properties"][first];
+    if (second.empty()) {
+      group = std::move(schema);
+      continue;
+    }
+    group["type"] = "object";
+    group["additionalProperties"] = false;
+    group["properties"][second] = std::move(schema);
+  }
+  return root;
+}
+
+json QueueChangeSchema() {
+  json root = {{"type", "object"}, {"additionalProperties", false}};
+  for (const FieldRule& rule : FieldRules()) {
+    if (!MayChange(rule)) continue;
+    json schema = rule.schema;
+    // Of labels a null takes one away, and all others stay.
+    json& taken_back = rule.name == "labels" ? schema["additionalProperties"] : schema;
+    taken_back["type"] = {taken_back["type"], "null"};
+    schema["description"] = absl::StrCat("Allowed: ", rule.allowed, ", or null.");
+    root["properties"][rule.name] = std::move(schema);
+  }
+  return root;
+}
+
 absl::StatusOr<QueueChange> ParseQueueChange(absl::string_view text) {
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(text, ""));
   if (document.root.is_object() && document.root.contains("namespace"))

@@ -15,4 +15,9 @@ nlohmann::json ToDocument(const JobSpec& spec);
 // three.
 absl::Status ReadWorkers(const Document& document, const nlohmann::json& value, JobSpec& spec);
 
+// JSON Schema of such a document, and of what ParseQueueChange takes, made of the table that reads
+// them. It says of each field what is allowed; which fields go together it does not say.
+nlohmann::json SpecSchema();
+nlohmann::json QueueChangeSchema();
+
 }  // namespace muster

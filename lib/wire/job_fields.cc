@@ -39,6 +39,32 @@ json FromNumber(double number) {
   return number;
 }
 
+FieldRule WithSchema(FieldRule field, json schema) {
+  field.schema = std::move(schema);
+  return field;
+}
+
+json WholeSchema(absl::int128 min, absl::int128 max) {
+  json schema = {{"type", "integer"}, {"minimum", static_cast<int64_t>(min)}};
+  if (max <= std::numeric_limits<int64_t>::max()) {
+    schema["format"] = "int64";
+    schema["maximum"] = static_cast<int64_t>(max);
+  } else {
+    schema["maximum"] = static_cast<uint64_t>(max);
+  }
+  return schema;
+}
+
+json RealSchema(const NumberRange& range) {
+  return {{"type", "number"},
+          {range.above_min ? "exclusiveMinimum" : "minimum", range.min},
+          {range.below_max ? "exclusiveMaximum" : "maximum", range.max}};
+}
+
+json ChoiceSchema(const std::vector<std::string>& choices) {
+  return {{"type", "string"}, {"enum", choices}};
+}
+
 template <class Member>
 FieldRule Whole(const char* name, SpecPart part, Member member, absl::int128 min,
                 absl::int128 max) {
@@ -47,8 +73,9 @@ FieldRule Whole(const char* name, SpecPart part, Member member, absl::int128 min
     member(spec) = static_cast<std::decay_t<decltype(member(spec))>>(number);
     return absl::OkStatus();
   };
-  return {name, part, ToText(min, max), read,
-          [=](const JobSpec& spec) { return json(member(spec)); }};
+  return WithSchema(
+      {name, part, ToText(min, max), read, [=](const JobSpec& spec) { return json(member(spec)); }},
+      WholeSchema(min, max));
 }
 
 template <class Member>
@@ -57,8 +84,9 @@ FieldRule Real(const char* name, SpecPart part, Member member, NumberRange range
     MUSTER_ASSIGN_OR_RETURN(member(spec), ReadNumber(document, name, value, range));
     return absl::OkStatus();
   };
-  return {name, part, ToText(range), read,
-          [=](const JobSpec& spec) { return FromNumber(member(spec)); }};
+  return WithSchema({name, part, ToText(range), read,
+                     [=](const JobSpec& spec) { return FromNumber(member(spec)); }},
+                    RealSchema(range));
 }
 
 // `choices` in the order of the enum's values, which count from 0.
@@ -73,7 +101,7 @@ FieldRule Choice(const char* name, SpecPart part, Member member, std::vector<std
   auto write = [=](const JobSpec& spec) {
     return json(choices.at(static_cast<size_t>(member(spec))));
   };
-  return {name, part, absl::StrJoin(choices, ", "), read, write};
+  return WithSchema({name, part, absl::StrJoin(choices, ", "), read, write}, ChoiceSchema(choices));
 }
 
 template <class Member>
@@ -82,7 +110,9 @@ FieldRule Switch(const char* name, SpecPart part, Member member) {
     MUSTER_ASSIGN_OR_RETURN(member(spec), ReadSwitch(document, name, value));
     return absl::OkStatus();
   };
-  return {name, part, "true, false", read, [=](const JobSpec& spec) { return json(member(spec)); }};
+  return WithSchema(
+      {name, part, "true, false", read, [=](const JobSpec& spec) { return json(member(spec)); }},
+      {{"type", "boolean"}});
 }
 
 template <class Member>
@@ -104,8 +134,11 @@ FieldRule Texts(const char* name, SpecPart part, Member member, bool empty_allow
     }
     return absl::OkStatus();
   };
-  return {name, part, "a list of texts", read,
-          [=](const JobSpec& spec) { return json(member(spec)); }};
+  json text = {{"type", "string"}};
+  if (!empty_allowed) text["minLength"] = 1;
+  return WithSchema({name, part, "a list of texts", read,
+                     [=](const JobSpec& spec) { return json(member(spec)); }},
+                    {{"type", "array"}, {"maxItems", kMaxListItems}, {"items", std::move(text)}});
 }
 
 // A training field that came later is written only where it is not the default: so the hashes of
@@ -122,6 +155,10 @@ FieldRule Later(FieldRule field) {
 
 constexpr char kDnsLabel[] = "1 to 63 lower-case letters, digits and inner hyphens";
 
+json DnsLabelSchema() {
+  return {{"type", "string"}, {"pattern", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}};
+}
+
 FieldRule Name() {
   auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(spec.runtime.name, ReadText(document, "name", value));
@@ -129,8 +166,9 @@ FieldRule Name() {
     return ErrorAt(document, "name",
                    absl::StrCat(Describe(value), " is not a name; allowed: ", kDnsLabel));
   };
-  return {"name", kRuntime, kDnsLabel, read,
-          [](const JobSpec& spec) { return json(spec.runtime.name); }};
+  return WithSchema({"name", kRuntime, kDnsLabel, read,
+                     [](const JobSpec& spec) { return json(spec.runtime.name); }},
+                    DnsLabelSchema());
 }
 
 FieldRule Namespace() {
@@ -140,8 +178,9 @@ FieldRule Namespace() {
     return ErrorAt(document, "namespace",
                    absl::StrCat(Describe(value), " is not a namespace; allowed: ", kDnsLabel));
   };
-  return {"namespace", kQueue, kDnsLabel, read,
-          [](const JobSpec& spec) { return json(spec.queue.name_space); }};
+  return WithSchema({"namespace", kQueue, kDnsLabel, read,
+                     [](const JobSpec& spec) { return json(spec.queue.name_space); }},
+                    DnsLabelSchema());
 }
 
 // Bounds of Kubernetes, so that a label of a pod can be a job's.
@@ -170,8 +209,11 @@ FieldRule Labels() {
     for (const auto& [key, value] : spec.queue.labels) labels[key] = value;
     return labels;
   };
-  return {"labels", kQueue, absl::StrCat("at most ", kMostLabels, " texts by key"), ReadLabels,
-          write};
+  return WithSchema(
+      {"labels", kQueue, absl::StrCat("at most ", kMostLabels, " texts by key"), ReadLabels, write},
+      {{"type", "object"},
+       {"maxProperties", kMostLabels},
+       {"additionalProperties", {{"type", "string"}}}});
 }
 
 FieldRule TaskName() {
@@ -179,9 +221,11 @@ FieldRule TaskName() {
     MUSTER_ASSIGN_OR_RETURN(spec.training.task, ReadChoice(document, "task", value, TaskNames()));
     return absl::OkStatus();
   };
-  return {"task", kTraining, absl::StrJoin(TaskNames(), ", "), read, [](const JobSpec& spec) {
-            return spec.training.task.empty() ? json() : json(spec.training.task);
-          }};
+  return WithSchema({"task", kTraining, absl::StrJoin(TaskNames(), ", "), read,
+                     [](const JobSpec& spec) {
+                       return spec.training.task.empty() ? json() : json(spec.training.task);
+                     }},
+                    ChoiceSchema(TaskNames()));
 }
 
 absl::StatusOr<double> ReadParameter(const Document& document, const std::string& field,
@@ -218,7 +262,8 @@ FieldRule Parameters() {
     for (const auto& [name, value] : spec.training.parameters) parameters[name] = FromNumber(value);
     return parameters;
   };
-  return {"parameters", kTraining, "the task's, each a number", ReadParameters, write};
+  return WithSchema({"parameters", kTraining, "the task's, each a number", ReadParameters, write},
+                    {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}});
 }
 
 FieldRule Lanes() {
@@ -231,6 +276,7 @@ FieldRule ChunkBytes() {
   FieldRule field =
       Whole("chunk_bytes", kTraining, MUSTER_MEMBER(training.chunk_bytes), 64, kMaxChunkBytes);
   field.allowed = absl::StrCat("multiples of 64, ", field.allowed);
+  field.schema["multipleOf"] = 64;
   field.read = [whole = field.read](const Document& document, const json& value,
                                     JobSpec& spec) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(whole(document, value, spec));
@@ -246,6 +292,8 @@ template <class Member>
 FieldRule SecondsOrZero(const char* name, Member member, Duration least, Duration most) {
   FieldRule field = Real(name, kRuntime, member, {0, Seconds(most)});
   field.allowed = absl::StrCat("0, or ", Seconds(least), " to ", Seconds(most));
+  field.schema = {{"type", "number"},
+                  {"anyOf", {{{"const", 0}}, RealSchema({Seconds(least), Seconds(most)})}}};
   field.read = [=, real = field.read, allowed = field.allowed](
                    const Document& document, const json& value, JobSpec& spec) -> absl::Status {
     MUSTER_RETURN_IF_ERROR(real(document, value, spec));
@@ -291,8 +339,14 @@ FieldRule Workers() {
   auto write = [](const JobSpec& spec) {
     return json{{"min", spec.runtime.workers_min}, {"max", spec.runtime.workers_max}};
   };
-  return {"workers", kRuntime, absl::StrCat(ToText(1, kMaxProcesses), ", or {min, max}"),
-          ReadWorkers, write};
+  const json count = WholeSchema(1, kMaxProcesses);
+  return WithSchema({"workers", kRuntime, absl::StrCat(ToText(1, kMaxProcesses), ", or {min, max}"),
+                     ReadWorkers, write},
+                    {{"anyOf",
+                      {count,
+                       {{"type", "object"},
+                        {"properties", {{"min", count}, {"max", count}}},
+                        {"additionalProperties", false}}}}});
 }
 
 // `sync: server` without servers is written without them, so that its default (1) takes their
@@ -343,7 +397,9 @@ FieldRule ResumeField() {
     if (resume.kind == ResumeKind::kStep) return resume.step;
     return resume.kind == ResumeKind::kNever ? "never" : "latest";
   };
-  return {"resume", kRuntime, "latest, never, or the number of a step", ReadResume, write};
+  return WithSchema(
+      {"resume", kRuntime, "latest, never, or the number of a step", ReadResume, write},
+      {{"anyOf", {ChoiceSchema({"latest", "never"}), WholeSchema(1, kMaxSteps)}}});
 }
 
 FieldRule OnlyFor(FieldRule field, std::function<std::string(const JobSpec&)> unused) {

@@ -29,6 +29,7 @@ struct FieldRule {
   std::function<std::string(const JobSpec&)> unused = [](const JobSpec&) { return std::string(); };
   bool default_fits_all = false;  // the default may be written where the field has no meaning
   std::string default_text = "";  // how the default is found, where it is no fixed value
+  nlohmann::json schema = {};     // JSON Schema of what `read` takes
 };
 
 // In the order of docs/job-spec.md; a field is read after those that it depends on (the task before

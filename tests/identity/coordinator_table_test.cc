@@ -96,6 +96,7 @@ constexpr Row kRows[] = {
     {"POST", "/v1/jobs/{id}:stop", "muster.v1.Jobs.Stop", "soa", About::kLives},
     {"POST", "/v1/jobs/{id}:cancel", "muster.v1.Jobs.Cancel", "soa", About::kLives},
     {"DELETE", "/v1/jobs/{id}", "muster.v1.Jobs.Delete", "soa", About::kIsOver},
+    {"GET", "/v1/openapi.json", "", "vsoan"},
     {"GET", "/v1/namespaces", "", "vsoan"},
     {"GET", "/v1/namespaces/{name}", "", "vsoa"},
     {"PUT", "/v1/namespaces/{name}", "", "a", About::kNone, R"({"slots":900})"},

@@ -21,7 +21,7 @@ OPERATIONS, METRICS, REST, TESTING = 'docs/operations.md', 'docs/metrics.md', 'd
 DECISIONS = 'docs/decisions'
 
 # `lib/wire/reader.h` in a text is a file of ours; so is a folder, and a room without the ending of its files.
-OUR_FOLDERS = ('proto', 'lib', 'coordinator', 'server', 'worker', 'agent', 'cli', 'tests', 'bench', 'docs', 'examples', 'cmake')
+OUR_FOLDERS = ('proto', 'lib', 'coordinator', 'server', 'worker', 'agent', 'cli', 'tests', 'bench', 'docs', 'examples', 'cmake', 'clients')
 NAMED_FILE = re.compile(r'`((?:%s)/[\w./-]+)`' % '|'.join(OUR_FOLDERS))
 LINK = re.compile(r'(?<!!)\[[^\]]*\]\(([^)\s]+)\)')
 # Of text; tables, code and links by themselves may be as long as they are.

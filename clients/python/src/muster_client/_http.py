@@ -1,0 +1,159 @@
+"""One request and its answer over HTTPS, asked again while that makes sense."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ._trust import Place, Trust
+from .errors import ApiError, ConnectionLost, MusterError, TimedOut, UntrustedServer, Unavailable, error_of
+
+_MOST_BYTES = 64 << 20  # of one answer
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds between two attempts
+
+# What a lost connection may raise; UntrustedServer is none of them.
+LOST = (OSError, http.client.HTTPException)
+
+
+class Deadline:
+    """A moment after which nothing is waited for any more."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    def check(self, what: str) -> None:
+        if self.left() <= 0:
+            raise TimedOut(f"{what}: the {self._seconds:g} seconds that were given are over")
+
+
+class Attempts:
+    """Pauses between attempts that grow, and an end to them: `retry_for` seconds after the last success."""
+
+    def __init__(self, retry_for: float) -> None:
+        self._retry_for = retry_for
+        self.succeeded()
+
+    def succeeded(self) -> None:
+        self._failures = 0
+        self._end = Deadline(self._retry_for)
+
+    def failed(self, why: Exception, deadline: Deadline | None = None) -> None:
+        """Pauses before the next attempt; raises where there is none."""
+        left = self._end.left()
+        if left <= 0:
+            if isinstance(why, MusterError):
+                raise why
+            how_long = f"{self._retry_for:g} seconds"
+            raise ConnectionLost(f"the coordinator could not be reached for {how_long}: {why}") from why
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self._failures) * random.uniform(0.5, 1)
+        self._failures = min(self._failures + 1, 10)
+        time.sleep(min(pause, left, deadline.left() if deadline else pause))
+
+
+class _Connection(http.client.HTTPSConnection):
+    """Tells nothing before the other side has proven who it is."""
+
+    def __init__(self, place: Place, context: ssl.SSLContext, timeout: float) -> None:
+        super().__init__(place.host, place.port, timeout=timeout, context=context)
+        self._trust: Trust = place.trust
+
+    def connect(self) -> None:
+        try:
+            super().connect()
+        except ssl.SSLCertVerificationError as why:
+            raise UntrustedServer(f"{self.host}:{self.port} shows a certificate that proves nothing here: "
+                                  f"{why.verify_message}; is ca the authority of that cluster?") from why
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            raise  # it ended meanwhile
+        except ssl.SSLError as why:
+            raise UntrustedServer(f"{self.host}:{self.port} does not speak TLS as a coordinator does ({why.reason}); "
+                                  "is it the address of --http?") from why
+        assert isinstance(self.sock, ssl.SSLSocket)
+        try:
+            self._trust.check(self.sock)
+        except UntrustedServer:
+            self.close()
+            raise
+
+
+class Answer:
+    """What comes; it lives as long as its connection."""
+
+    def __init__(self, response: http.client.HTTPResponse, line: socket.socket) -> None:
+        self._response = response
+        self._line = line
+
+    def read(self, most: int) -> bytes:
+        return self._response.read(most)
+
+    def readline(self, most: int, timeout: float) -> bytes:
+        """Empty at the end. Raises TimeoutError where nothing comes for so many seconds."""
+        self._line.settimeout(max(timeout, 0.001))
+        return self._response.readline(most)
+
+
+class Asker:
+    """Makes requests of one user. Any number of threads may use it: each request has a connection of its own."""
+
+    def __init__(self, place: Place, timeout: float, retry_for: float) -> None:
+        self._place = place
+        self._context = place.trust.context()
+        self._timeout = timeout
+        self.retry_for = retry_for
+
+    def ask(self, method: str, path: str, body: bytes | None = None, *, is_gone_fine: bool = False,
+            deadline: Deadline | None = None) -> bytes:
+        """The body of the answer. A request whose answer was lost is made again, so all requests must bear that.
+
+        `is_gone_fine`: where an earlier attempt may have been carried out, there being none any more is no error.
+        """
+        attempts = Attempts(self.retry_for)
+        has_lost_one = False
+        while True:
+            if deadline is not None:
+                deadline.check(f"{method} {path}")
+            timeout = self._timeout if deadline is None else min(self._timeout, deadline.left() or self._timeout)
+            try:
+                with self.open(method, path, body, timeout=timeout) as answer:
+                    content = answer.read(_MOST_BYTES + 1)
+                if len(content) > _MOST_BYTES:
+                    raise MusterError(f"the answer to {method} {path} is larger than {_MOST_BYTES} bytes")
+                return content
+            except Unavailable as why:
+                attempts.failed(why, deadline)
+            except ApiError as why:
+                if is_gone_fine and has_lost_one and why.code == "not_found":
+                    return b""
+                raise
+            except LOST as why:
+                has_lost_one = True
+                attempts.failed(why, deadline)
+
+    @contextmanager
+    def open(self, method: str, path: str, body: bytes | None = None, *, timeout: float,
+             headers: Mapping[str, str] | None = None) -> Iterator[Answer]:
+        """One attempt; the answer is no error. `timeout` is for each step of it: connecting, each part that comes."""
+        sent = {"Accept": "application/json, text/plain, text/event-stream", **(headers or {})}
+        if self._place.token is not None:
+            sent["Authorization"] = f"Bearer {self._place.token}"
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        connection = _Connection(self._place, self._context, timeout)
+        try:
+            connection.request(method, path, body, sent)
+            line = connection.sock  # which the connection forgets where it ends with the answer
+            answer = connection.getresponse()
+            if answer.status >= 300:
+                raise error_of(answer.status, answer.read(_MOST_BYTES))
+            yield Answer(answer, line)
+        finally:
+            connection.close()

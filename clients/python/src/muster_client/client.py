@@ -1,0 +1,221 @@
+"""The client: one object for one cluster and one user."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from ._events import events_in
+from ._http import LOST, Asker, Attempts, Deadline
+from ._spec import spec_in
+from ._trust import find_place
+from .errors import ConnectionLost, InvalidArgument, MusterError, TimedOut, Unavailable
+from .types import OVER, Audit, Digest, Event, HistoryStep, Job, LogLine, read
+
+# A quiet stream of events has a comment each 15 seconds: one without is dead.
+_LONGEST_SILENCE = 45.0
+_ID = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+
+
+class Client:
+    """Asks the coordinator of a cluster over HTTPS, as the user of a token.
+
+    `url` is https://HOST:PORT; `token` is what `muster token make` printed; `ca` is the file authority.pem of the
+    coordinator's identity. What is left out is found where the command `muster` finds it: the token in the file that
+    MUSTER_TOKEN_FILE names, the authority in the one that MUSTER_AUTHORITY names, either in `dir`, the folder of a
+    cluster on this machine, or in ~/.config/muster. With `dir` the address is found there, too.
+
+    Nothing is sent before the other side has shown a certificate that this authority has signed for
+    spiffe://CLUSTER/coordinator; names of hosts prove nothing.
+
+    `timeout` is how many seconds one answer may take, `retry_for` for how long a coordinator that cannot be reached is
+    asked again, as one is that is started again. All requests may be repeated, so a lost answer does no harm.
+    Any number of threads may use one client.
+    """
+
+    def __init__(self, url: str | None = None, *, token: str | None = None, ca: str | os.PathLike[str] | None = None,
+                 dir: str | os.PathLike[str] | None = None, timeout: float = 60.0, retry_for: float = 60.0) -> None:
+        self._asker = Asker(find_place(url, token, ca, dir), timeout, retry_for)
+
+    def submit(self, spec: Mapping[str, Any] | str | os.PathLike[str], *, id: str | None = None) -> Job:
+        """Submits a job, and returns at once: it is queued, or starts.
+
+        `spec` is a specification (docs/job-spec.md) as a dict, or the path of a file with one, in YAML or JSON.
+        Relative `data.paths` of a file are taken from the working directory, as `muster submit` does.
+
+        The same `id` with the same training specification is the same job, so this may be repeated; one that was
+        stopped or failed goes on. Without `id` one is made of the name, and a lost answer starts no second job.
+        Raises AlreadyExists where the id has another training specification, and InvalidArgument with the `field` of
+        the specification that is not right.
+        """
+        said = spec_in(spec)
+        if id is None:
+            id = f"{said.get('name') or 'job'}-{secrets.token_hex(4)}"
+        return self._job("POST", "/v1/jobs", {"id": id, "spec": said})
+
+    def get(self, job: str) -> Job:
+        """The job as it is now."""
+        return self._job("GET", _path(job))
+
+    def list(self, *, state: str | None = None, namespace: str | None = None,
+             labels: Mapping[str, str] | None = None, page_size: int = 100) -> Iterator[Job]:
+        """Jobs in the order in which they were submitted; pages are fetched as they are needed."""
+        query: dict[str, Any] = {"limit": page_size, "state": state, "namespace": namespace}
+        if labels:
+            query["label"] = ",".join(f"{key}={value}" for key, value in labels.items())
+        while True:
+            page = self._object("GET", "/v1/jobs" + _query(query))
+            for job in page["jobs"]:
+                yield read(Job, job)
+            query["page_token"] = page["next_page_token"]
+            if not query["page_token"]:
+                return
+
+    def follow(self, job: str, *, timeout: float, after: str | None = None) -> Iterator[Event]:
+        """Events of the job: those that are kept, then those to come, until it is over.
+
+        Where the connection is lost, or the coordinator is started again, it goes on after the last event: none comes
+        twice. What the coordinator does not have any more it says itself, by an event of the kind `gap` or `restart`.
+        `after` is the `id` of an event, from which to go on. Raises TimedOut after `timeout` seconds, whatever comes.
+        """
+        deadline = Deadline(timeout)
+        attempts = Attempts(self._asker.retry_for)
+        while True:
+            try:
+                for event in self._stream(job, after, deadline):
+                    attempts.succeeded()
+                    deadline.check(f"following {job}")
+                    if event is None:
+                        continue
+                    after = event.id or after
+                    yield event
+                if self.get(job).is_over:
+                    return
+                attempts.failed(ConnectionResetError("the stream of events ended before its job"), deadline)
+            except (ConnectionLost, TimedOut):
+                raise
+            except (Unavailable, *LOST) as why:
+                deadline.check(f"following {job}")
+                attempts.failed(why, deadline)
+
+    def wait(self, job: str, *, timeout: float) -> Job:
+        """Waits until the job is over: done, stopped, failed or cancelled. Raises TimedOut after `timeout` seconds."""
+        for _ in self.follow(job, timeout=timeout):
+            pass
+        return self.get(job)
+
+    def stop(self, job: str) -> Job:
+        """Stops the job after a checkpoint, which takes a while (`wait`); `resume` lets it go on."""
+        return self._job("POST", _path(job) + ":stop")
+
+    def resume(self, job: str, *, timeout: float) -> Job:
+        """Lets a job that was stopped or failed go on from its newest checkpoint.
+
+        One that is stopping is waited for, `timeout` seconds at most; one that runs stays as it is.
+        """
+        now = self.get(job)
+        if now.state == "stopping":
+            now = self.wait(job, timeout=timeout)
+        if now.state not in OVER:
+            return now
+        spec = {name: value for name, value in now.spec.items() if name != "resume"}
+        return self.submit(spec, id=job)
+
+    def cancel(self, job: str) -> Job:
+        """Ends the job for good, also one that was stopped or failed."""
+        return self._job("POST", _path(job) + ":cancel")
+
+    def delete(self, job: str) -> None:
+        """Deletes what is kept of a job that has ended, its checkpoints too, which takes a while.
+
+        Raises FailedPrecondition where it has not ended.
+        """
+        self._asker.ask("DELETE", _path(job), is_gone_fine=True)
+
+    def scale(self, job: str, workers: int | tuple[int, int]) -> Job:
+        """From now on the job may have 1 to `workers` workers, or (least, most)."""
+        asked: Any = workers if isinstance(workers, int) else {"min": workers[0], "max": workers[1]}
+        return self._job("POST", _path(job) + ":scale", {"workers": asked})
+
+    def logs(self, job: str, *, member: str | None = None, tail: int | None = None) -> str:
+        """The last lines that each member printed, 100 of each or `tail`; or of one member, such as worker-0."""
+        query = _query({"member": member, "tail": tail})
+        return self._asker.ask("GET", f"{_path(job)}/logs{query}").decode("utf-8", "replace")
+
+    def follow_logs(self, job: str, *, timeout: float, member: str | None = None,
+                    tail: int | None = None) -> Iterator[LogLine]:
+        """Lines that members print, from those that are kept (or the last `tail` of each) until the job is over.
+
+        None comes twice or gets lost, also where the coordinator is started again. Raises TimedOut after `timeout`
+        seconds.
+        """
+        deadline = Deadline(timeout)
+        query: dict[str, Any] = {"member": member, "tail": tail}
+        while True:
+            page = self._object("GET", f"{_path(job)}/logs:follow{_query(query)}", deadline=deadline)
+            for line in page["lines"]:
+                yield read(LogLine, line)
+            if page["over"]:
+                return
+            query = {"member": member, "after": page["next"]}
+
+    def history(self, job: str, *, first: int = 0) -> Iterator[HistoryStep]:
+        """How the loss went, from step `first` on, of the history that made the newest state."""
+        step: int | None = first
+        while step is not None:
+            page = self._object("GET", f"{_path(job)}/history{_query({'from': step})}")
+            for one in page["steps"]:
+                yield read(HistoryStep, one)
+            step = page["next"]
+
+    def audit(self, job: str) -> Audit:
+        """Whether each sample was used as often as it should be."""
+        return read(Audit, self._object("GET", _path(job) + "/audit"))
+
+    def digest(self, job: str, *, step: int | None = None) -> Digest:
+        """SHA-256 of the state of the newest checkpoint, or of that of `step`."""
+        return read(Digest, self._object("GET", f"{_path(job)}/digest{_query({'step': step})}"))
+
+    def _stream(self, job: str, after: str | None, deadline: Deadline) -> Iterator[Event | None]:
+        headers = {} if after is None else {"Last-Event-ID": after}
+
+        def patience() -> float:
+            return min(_LONGEST_SILENCE, deadline.left())
+
+        deadline.check(f"following {job}")
+        path = _path(job) + "/events"
+        with self._asker.open("GET", path, timeout=patience() or _LONGEST_SILENCE, headers=headers) as answer:
+            yield from events_in(lambda most: answer.readline(most, patience()))
+
+    def _object(self, method: str, path: str, body: Mapping[str, Any] | None = None,
+                deadline: Deadline | None = None) -> dict[str, Any]:
+        sent = None if body is None else json.dumps(body).encode()
+        content = self._asker.ask(method, path, sent, deadline=deadline)
+        try:
+            said = json.loads(content)
+        except ValueError as why:
+            raise MusterError(f"the answer to {method} {path} is no JSON: {why}") from why
+        if not isinstance(said, dict):
+            raise MusterError(f"the answer to {method} {path} is no object")
+        return said
+
+    def _job(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Job:
+        return read(Job, self._object(method, path, body))
+
+
+def _path(job: str) -> str:
+    # "." and "" would be another path, and not the name of a job.
+    if not _ID.fullmatch(job):
+        raise InvalidArgument(400, "invalid_argument", f"{job!r} is no id of a job: 1 to 100 letters, digits, '.', "
+                              "'_' or '-', not beginning with '.' or '-'", "id")
+    return "/v1/jobs/" + job
+
+
+def _query(values: Mapping[str, Any]) -> str:
+    given = {name: value for name, value in values.items() if value is not None}
+    return "?" + urlencode(given) if given else ""
