@@ -228,7 +228,7 @@ TEST_F(LocalClusterTest, MetricsMayBeServedElsewhere) {
                          },
                          {.folder = folder_ + "/asks",
                           .cluster_in = [](const std::string&) { return ""; },
-                          .host = {.programs = folder_, .metrics_address = "127.0.0.2"}},
+                          .host = {.programs = folder_, .metrics_address = "127.0.0.2", .metrics_port = 9000}},
                          {.on_exit = [&](const NoteExit&) { loop_->Quit(); }});
   ASSERT_TRUE(made.ok()) << made.status();
   (*made)->Start();
@@ -236,7 +236,7 @@ TEST_F(LocalClusterTest, MetricsMayBeServedElsewhere) {
   std::ifstream log((*made)->folder().LogFile(kCoordinatorKey));
   std::ostringstream lines;
   lines << log.rdbuf();
-  EXPECT_THAT(lines.str(), testing::HasSubstr(" --metrics 127.0.0.2:0"));
+  EXPECT_THAT(lines.str(), testing::HasSubstr(" --metrics 127.0.0.2:9000"));
 }
 
 // It would wait without end. Nobody but the agent knows the address yet.
