@@ -165,6 +165,11 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
   Publish();
   events_thread_ = std::thread([this] { GiveEvents(); });
   thread_ = std::thread([this] { Loop(); });
+  // There from the beginning, so that the first of them is seen as a growth.
+  for (const char* reason : {"payload", "header", "version", "too_many"})
+    metrics_.GetCounter("muster_frames_refused_total", reason);
+  for (const char* reason : {"not_written", "not_committed", "disk_slow"})
+    metrics_.GetCounter("muster_checkpoint_failures_total", reason);
   // What may hang is asked on that thread.
   const auto look = [this] {
     for (const auto& [disk, folder] : options_.disks) MeasureDisk(metrics_, disk, folder);

@@ -26,7 +26,10 @@ SLOWNESS_TEXT = ("How many times as long a worker takes for a sample, without wh
 DISK_TEXT = ("Free part of the disks of the coordinator's store and of the checkpoints. Without room on the first "
              "nothing is decided or recorded, without room on the second no checkpoint is made; training goes on.")
 NEARLY_FULL = ((0, RED), (0.02, YELLOW), (0.1, "green"))
-PHASE_COLOURED = "sum by (phase) (rate(muster_step_phase_seconds_total{%s}" + RATE + "))"
+MEAN_OF_PHASES = "avg by (phase) (rate(muster_step_phase_seconds_total{%s}" + RATE + "))"
+# Of a coordinator that has another port, or another pod, at each start.
+STARTS = ('max(max_over_time(muster_term{role="coordinator"}' + RATE + ")) - "
+          'min(min_over_time(muster_term{role="coordinator"}' + RATE + ")) > 0")
 RECOVERIES = Annotation("recovery", "sum(increase(muster_recoveries_total" + RATE + ")) > 0", "orange",
                         "a member was lost, and the others went on")
 REWINDS = Annotation("rewind", "sum(increase(muster_rewinds_total" + RATE + ")) > 0", "red",
@@ -52,7 +55,7 @@ CLUSTER = Dashboard(
         Panel("Alerts", (('count(ALERTS{alertname=~"Muster.*",alertstate="firing"}) or vector(0)', "alerts"),), "short",
               "Alerts of Muster that fire.", "stat", width=4, height=4, thresholds=((1, RED),)),
         Panel("Alerts that fire or are about to",
-              (('sort(ALERTS{alertname=~"Muster.*"})', ""),), "short",
+              (('ALERTS{alertname=~"Muster.*"}', "{{alertname}} ({{alertstate}})"),), "short",
               "Pending ones have the condition, and not yet for long enough. Each has a section in docs/watching.md.",
               "table", width=12),
         Panel("Jobs by state", (("sum by (state) (muster_jobs) > 0", "{{state}}"),), "short",
@@ -120,8 +123,7 @@ JOB = Dashboard(
                 "median"),
                ('histogram_quantile(0.99, sum by (le) (rate(muster_step_seconds_bucket{job="$job"}' + RATE + ")))",
                 "99 %")), "s", "From the start of a step to the start of the next, seen by workers."),
-        Panel("Where the time goes", ((PHASE_COLOURED % 'job="$job"' + ' / ignoring (phase) group_left () '
-                                       'count(muster_samples_total{job="$job"})', "{{phase}}"),), "s",
+        Panel("Where the time goes", ((MEAN_OF_PHASES % 'job="$job"', "{{phase}}"),), "s",
               "Seconds that a worker spends in each phase, in a second, in the mean of all. Much exposed communication: "
               "the network is slow, or one worker is behind.", stacked=True),
         Panel("Workers that are behind", ((slowness(',job="$job"'), "{{member}}"),), "short", SLOWNESS_TEXT,
@@ -131,8 +133,8 @@ JOB = Dashboard(
                 + RATE + "))", "{{member}}"),), "percentunit",
               "Part of a worker's time in which it waits for results. The one that all wait for waits least.",
               link="member"),
-        Panel("Samples per second", (('rate(muster_samples_total{job="$job"}' + RATE + ")", "{{member}}"),), "short",
-              "Of each worker.", stacked=True, link="member"),
+        Panel("Samples per second", (('sum by (job, member) (rate(muster_samples_total{job="$job"}' + RATE + "))",
+                                      "{{member}}"),), "short", "Of each worker.", stacked=True, link="member"),
         Panel("Recoveries and rewinds",
               (('increase(muster_job_recoveries_total{job="$job"}' + RATE + ")", "recoveries"),
                ('increase(muster_job_rewinds_total{job="$job"}' + RATE + ")", "rewinds")), "short",
@@ -150,7 +152,8 @@ JOB = Dashboard(
         Panel("Network", (('sum(rate(muster_bytes_sent_total{job="$job"}' + RATE + "))", "sent"),
                           ('sum(rate(muster_bytes_received_total{job="$job"}' + RATE + "))", "received")), "Bps",
               "Of all members, with headers."),
-        Panel("Records not acknowledged", (('muster_records_pending{job="$job"}', "{{member}}"),), "short",
+        Panel("Records not acknowledged", (('max by (job, member) (muster_records_pending{job="$job"})',
+                                             "{{member}}"),), "short",
               "They wait while the coordinator is away or cannot write its journal; nothing is lost by that.",
               link="member"),
         Panel("View and lineage", (('max(muster_view{job="$job"})', "view"),
@@ -167,21 +170,21 @@ MEMBER = Dashboard(
         Annotation("new view", "changes(muster_view{" + OF_MEMBER + "}" + RATE + ") > 0", "orange",
                    "members came or went"),),
     panels=(
-        Panel("Answers", (("max(up{" + OF_MEMBER + "})", "up"),), "bool", "Whether Prometheus reads its metrics.",
-              "stat", width=4, height=4, thresholds=((0, RED), (1, "green"))),
-        Panel("Steps per second", (("rate(muster_steps_total{" + OF_MEMBER + "}" + RATE + ")", "steps"),), "short",
+        Panel("Answers", (("count(muster_build_info{" + OF_MEMBER + "}) or vector(0)", "answers"),), "bool",
+              "Whether Prometheus reads its metrics.", "stat", width=4, height=4, thresholds=((0, RED), (1, "green"))),
+        Panel("Steps per second", (("sum(rate(muster_steps_total{" + OF_MEMBER + "}" + RATE + "))", "steps"),), "short",
               "Of a worker: steps that it has applied.", "stat", width=4, height=4),
-        Panel("Samples per second", (("rate(muster_samples_total{" + OF_MEMBER + "}" + RATE + ")", "samples"),),
+        Panel("Samples per second", (("sum(rate(muster_samples_total{" + OF_MEMBER + "}" + RATE + "))", "samples"),),
               "short", "Of a worker: samples whose gradients it has computed.", "stat", width=4, height=4),
         Panel("Times as long as others", (("max(" + slowness(',job="$job"') + ' * on (job, member) group_left () '
                                            "(muster_view{" + OF_MEMBER + "} * 0 + 1))", "times"),), "short",
               SLOWNESS_TEXT, "stat", width=4, height=4, thresholds=((1.5, RED),)),
-        Panel("View", (("muster_view{" + OF_MEMBER + "}", "view"),), "none", "0: it is in none.", "stat", width=4,
+        Panel("View", (("max(muster_view{" + OF_MEMBER + "})", "view"),), "none", "0: it is in none.", "stat", width=4,
               height=4),
-        Panel("Certificate ends in", (("muster_certificate_end_timestamp_seconds{" + OF_MEMBER + "} - time()",
-                                       "time"),), "s", "Its agent renews it when half of its time is over.", "stat",
+        Panel("Certificate ends in", (("min(muster_certificate_end_timestamp_seconds{" + OF_MEMBER
+                                       + "}) - time()", "time"),), "s", "Its agent renews it when half of its time is over.", "stat",
               width=4, height=4, thresholds=((0, RED), (6 * 3600, "green"))),
-        Panel("Where the time goes", ((PHASE_COLOURED % OF_MEMBER, "{{phase}}"),), "s",
+        Panel("Where the time goes", ((MEAN_OF_PHASES % OF_MEMBER, "{{phase}}"),), "s",
               "Seconds of the train thread in each phase, in a second. Exposed communication is waiting for others.",
               stacked=True, width=12),
         Panel("Seconds for a sample",
@@ -194,16 +197,17 @@ MEMBER = Dashboard(
                 + ")))", "median"),
                ("histogram_quantile(0.99, sum by (le) (rate(muster_step_seconds_bucket{" + OF_MEMBER + "}" + RATE
                 + ")))", "99 %")), "s", "From the start of a step to the start of the next."),
-        Panel("Network", (("rate(muster_bytes_sent_total{" + OF_MEMBER + "}" + RATE + ")", "sent"),
-                          ("rate(muster_bytes_received_total{" + OF_MEMBER + "}" + RATE + ")", "received"),
-                          ("rate(muster_bytes_copied_total{" + OF_MEMBER + "}" + RATE + ")", "copied in memory")),
+        Panel("Network", (("sum(rate(muster_bytes_sent_total{" + OF_MEMBER + "}" + RATE + "))", "sent"),
+                          ("sum(rate(muster_bytes_received_total{" + OF_MEMBER + "}" + RATE + "))", "received"),
+                          ("sum(rate(muster_bytes_copied_total{" + OF_MEMBER + "}" + RATE + "))", "copied in memory")),
               "Bps", "Frames with their headers, and tensor bytes that were copied."),
-        Panel("Bytes not yet sent", (('muster_queue_depth{queue="transport",' + OF_MEMBER + "}", "bytes"),), "bytes",
+        Panel("Bytes not yet sent", (('max(muster_queue_depth{queue="transport",' + OF_MEMBER + "})", "bytes"),), "bytes",
               "Handed over, and not yet given to the network."),
-        Panel("Checkpoint parts written", (("rate(muster_checkpoint_bytes_total{" + OF_MEMBER + "}" + RATE + ")",
-                                            "bytes"),), "Bps", "Segments that are on disk."),
+        Panel("Checkpoint parts written", (("sum(rate(muster_checkpoint_bytes_total{" + OF_MEMBER + "}" + RATE
+                                             + "))", "bytes"),), "Bps", "Segments that are on disk."),
         Panel("Parts of checkpoints given up",
-              (("increase(muster_checkpoint_failures_total{" + OF_MEMBER + "}" + RATE + ")", "{{reason}}"),), "short",
+              (("sum by (reason) (increase(muster_checkpoint_failures_total{" + OF_MEMBER + "}" + RATE + "))",
+                "{{reason}}"),), "short",
               "not_written: its disk failed or is full. disk_slow: it takes longer than checkpoints are apart.",
               thresholds=((1, RED),)),
         Panel("Time of its parts of checkpoints",
@@ -212,22 +216,22 @@ MEMBER = Dashboard(
                ("rate(muster_checkpoint_stall_seconds_sum{" + OF_MEMBER + "}" + RATE + ") / "
                 "(rate(muster_checkpoint_stall_seconds_count{" + OF_MEMBER + "}" + RATE + ") > 0)",
                 "training stood still")), "s", "In the mean."),
-        Panel("Queues", (('muster_queue_depth{queue="mailbox",' + OF_MEMBER + "}", "events"),
-                         ('muster_queue_depth{queue="checkpoint",' + OF_MEMBER + "}", "checkpoint parts"),
-                         ("muster_records_pending{" + OF_MEMBER + "}", "records not acknowledged")), "short",
+        Panel("Queues", (('max(muster_queue_depth{queue="mailbox",' + OF_MEMBER + "})", "events"),
+                         ('max(muster_queue_depth{queue="checkpoint",' + OF_MEMBER + "})", "checkpoint parts"),
+                         ("max(muster_records_pending{" + OF_MEMBER + "})", "records not acknowledged")), "short",
               "Things that wait in it."),
-        Panel("Frames refused", (("increase(muster_frames_refused_total{" + OF_MEMBER + "}" + RATE + ")", "{{reason}}"),),
+        Panel("Frames refused", (("sum by (reason) (increase(muster_frames_refused_total{" + OF_MEMBER + "}" + RATE + "))",
+                                  "{{reason}}"),),
               "short", "From peers that are no members of its job, or that broke the protocol.",
               thresholds=((1, YELLOW),)),
-        Panel("Loss", (("muster_loss{" + OF_MEMBER + "}", "loss"),), "short", "Of the newest complete step.",
+        Panel("Loss", (("max(muster_loss{" + OF_MEMBER + "})", "loss"),), "short", "Of the newest complete step.",
               minimum=None),
     ))
 
 OF_COORDINATOR = '{role="coordinator"}'
 COORDINATOR = Dashboard(
     "coordinator", "Muster: coordinator", "The process that decides: whether it keeps up, and whether its disk does.",
-    annotations=(Annotation("coordinator started", "changes(muster_term" + OF_COORDINATOR + RATE + ") > 0", "blue",
-                            "a new term"), RECOVERIES, REWINDS),
+    annotations=(Annotation("coordinator started", STARTS, "blue", "a new term"), RECOVERIES, REWINDS),
     panels=(
         Panel("Answers", (("max(up" + OF_COORDINATOR + ")", "up"),), "bool",
               "Whether Prometheus reads its metrics. Jobs train on without it.", "stat", width=4, height=4,

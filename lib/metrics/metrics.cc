@@ -22,7 +22,7 @@ constexpr size_t kMaxLabelValues = 64;
 constexpr size_t kMaxJobs = 1024;
 constexpr char kOther[] = "other";
 
-size_t MostValuesOf(absl::string_view label) {
+size_t MostValuesOf(std::string_view label) {
   return label == kJobLabel ? kMaxJobs : kMaxLabelValues;
 }
 

@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/string_view.h"
 #include "lib/metrics/catalog.h"
@@ -79,7 +80,7 @@ class Metrics {
 };
 
 // The label of series that the coordinator has for each job.
-inline constexpr char kJobLabel[] = "job";
+inline constexpr std::string_view kJobLabel = "job";
 
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -1,11 +1,14 @@
 """Every manifest passes the API's own check, strictly and at the restricted level, and broken ones do not."""
 
+import collections
 import copy
 import json
+import os
 
 from cluster import ROOT, ClusterTest, main
 
 FOLDERS = [ROOT / "deploy/k8s" / name for name in ("base", "jobs/guest-job", "jobs/guest-jobset")]
+WATCHING = ("prometheus", "grafana")  # components, which are taken with the base
 
 # What is broken of guest-job's Job, and a word of the refusal. Paths lead to what is replaced; None removes it.
 POD = ("spec", "template", "spec")
@@ -83,6 +86,24 @@ class Manifests(ClusterTest):
                 for pod in [*self.pods_of(objects), *self.launched_pods(objects, namespace)]:
                     pod["metadata"].pop("namespace", None)
                     self.assertEqual(self.refusal([pod], namespace), "")
+
+    def test_components_are_taken(self):
+        for name in ("muster-system", "muster-jobs"):
+            self.namespace(name)
+        folder = self.cluster.folder / "watched"
+        folder.mkdir()
+        (folder / "kustomization.yaml").write_text(json.dumps({
+            "resources": [str(os.path.relpath(FOLDERS[0], folder))],
+            "components": [str(os.path.relpath(ROOT / "deploy/k8s/components" / name, folder)) for name in WATCHING]}))
+        objects = self.cluster.objects(folder)
+        self.assertEqual(self.refusal(objects, None), "")
+        kinds = collections.Counter(each["kind"] for each in objects)
+        self.assertEqual((kinds["PodMonitor"], kinds["PrometheusRule"]), (2, 1))
+        dashboards = [each for each in objects if each["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
+        self.assertEqual(len(dashboards), 4)
+        monitor = next(each for each in objects if each["kind"] == "PodMonitor")
+        monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
+        self.assertIn("honourLabels", self.refusal([monitor], None))
 
     def test_broken_ones_are_refused(self):
         namespace = self.namespace("broken")
