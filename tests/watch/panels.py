@@ -20,9 +20,12 @@ class Query:
         return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), self.legend)
 
     def named(self):
-        """Values by time, by the name of the series; not those that are no number."""
-        return {self.name(labels): {time: value for time, value in values if value == value}
-                for labels, values in self.series}
+        """Values by time, by the name of the series; not those that are no number. One process after the other has the
+        same name."""
+        found = {}
+        for labels, values in self.series:
+            found.setdefault(self.name(labels), {}).update((time, value) for time, value in values if value == value)
+        return found
 
 
 @dataclass

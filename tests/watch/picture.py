@@ -80,13 +80,13 @@ def draw_lines(axes, panel, series, begin):
     low, high = axes.get_ylim()
     if "min" in defaults:
         low = defaults["min"]
-    high = defaults.get("max", high)
+    high = defaults["max"] * 1.05 if "max" in defaults else high
     for step in thresholds_of(panel):
         if step["value"] > low:
             high = max(high, step["value"] * 1.1) if "max" not in defaults else high
             axes.axhline(step["value"], color=THRESHOLDS[step["color"]], linewidth=1, linestyle=(0, (4, 3)))
     axes.set_ylim(low, high if high > low else low + 1)
-    axes.yaxis.set_major_locator(MaxNLocator(4, integer=defaults["unit"] == "none"))
+    axes.yaxis.set_major_locator(MaxNLocator(1 if defaults["unit"] == "bool" else 4, integer=defaults["unit"] == "none"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: formatted(value, defaults["unit"])))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0f} s"))
     axes.grid(color=FAINT, linewidth=0.5)

@@ -116,7 +116,7 @@ class Watching(unittest.TestCase):
         before = cls.prometheus.now('max(muster_term{role="coordinator"})')["{}"]
         os.kill(cls.cluster.processes("muster-coordinator")[0], signal.SIGKILL)
         cls.during("coordinator", f'max(muster_term{{role="coordinator"}}) > {before}')
-        cls.until(f'count_over_time(muster_job_step{{job="watched"}}[{WINDOW + 5}s]) > {WINDOW}')
+        cls.until(f"count_over_time(muster_job_step[1m]) > {WINDOW} and on (instance) muster_term > {before}")
         cls.end = time.time()
 
     def span(self, what):
