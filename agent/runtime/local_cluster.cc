@@ -122,8 +122,9 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   const std::string& metrics = options_.host.metrics_address;
   const int metrics_port = options_.host.metrics_port;
   if (!metrics.empty() || metrics_port != 0)
-    command.insert(command.end(), {"--metrics", absl::StrCat(metrics.empty() ? "127.0.0.1" : metrics,
-                                                             ":", metrics_port)});
+    command.insert(
+        command.end(),
+        {"--metrics", absl::StrCat(metrics.empty() ? "127.0.0.1" : metrics, ":", metrics_port)});
   if (!join_secret_file_.empty())
     command.insert(command.end(),
                    {"--join-listen", addresses_.join, "--join-secret-file", join_secret_file_});

@@ -51,8 +51,8 @@ struct Settings {
 };
 
 // Asks again and again while somebody else loads the coordinator: GET of the job and of the
-// metrics, and AskJob on a session of its own, which goes through the driver as every member's frame
-// does.
+// metrics, and AskJob on a session of its own, which goes through the driver as every member's
+// frame does.
 class Prober {
  public:
   Prober(const CoordinatorProcess& coordinator, std::string job)

@@ -175,9 +175,9 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
     for (const auto& [disk, folder] : options_.disks) MeasureDisk(metrics_, disk, folder);
     return options_.check_claim();
   };
-  claim_watch_.emplace(
-      look, options_.look_at_claim,
-      [this](const absl::Status& why) { Post(kClaim, [this, why] { OnReplaced(why); }); });
+  claim_watch_.emplace(look, options_.look_at_claim, [this](const absl::Status& why) {
+    Post(kClaim, [this, why] { OnReplaced(why); });
+  });
 }
 
 Driver::~Driver() { Stop(); }

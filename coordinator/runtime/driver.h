@@ -47,7 +47,7 @@ namespace muster::coordinator {
 
 struct DriverOptions {
   Settings settings;
-  std::string checkpoint_root;      // absolute
+  std::string checkpoint_root;  // absolute
   // By what metrics call them, the folders on disks of which the free space is told.
   std::map<std::string, std::string> disks;
   int connections = kMostSessions;  // that the port of members may have

@@ -62,8 +62,8 @@ class Metrics {
   Metrics& operator=(const Metrics&) = delete;
 
   // `label_value` exactly where the catalogue names a label. A family holds at most 64 values, one
-  // with the label `job` 1,024; whatever comes after is counted under "other", so that nothing from outside can make series
-  // without bound.
+  // with the label `job` 1,024; whatever comes after is counted under "other", so that nothing from
+  // outside can make series without bound.
   Counter& GetCounter(MetricName<MetricKind::kCounter> name, absl::string_view label_value = "");
   Gauge& GetGauge(MetricName<MetricKind::kGauge> name, absl::string_view label_value = "");
   Histogram& GetHistogram(MetricName<MetricKind::kHistogram> name);

@@ -143,9 +143,9 @@ class Prometheus:
         config = (ROOT / "examples/prometheus.yml").read_text()
         config = re.sub(r"_interval: \d+s", "_interval: 1s", config).replace("_timeout: 4s", "_timeout: 1s")
         config = config.replace("[prometheus-targets.json]", f"[{targets}]")
-        assert "  scrape_interval: 1s" in config and str(targets) in config
-        config = config.replace("global:", f"rule_files: [{ROOT}/deploy/prometheus/rules.yaml]\nglobal:\n"
-                                "  evaluation_interval: 1s", 1)
+        config = config.replace("[rule*.yaml]", f"[{ROOT}/deploy/prometheus/rules.yaml]")
+        config = config.replace("global:", "global:\n  evaluation_interval: 1s", 1)
+        assert "  scrape_interval: 1s" in config and str(targets) in config and "/rules.yaml]" in config
         (folder / "prometheus.yml").write_text(config)
         with open(folder / "prometheus.log", "wb") as log:
             self.process = subprocess.Popen(

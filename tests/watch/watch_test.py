@@ -1,8 +1,8 @@
 """Each panel of the dashboards has data of a run in which everything went wrong, and shows it. While nothing has gone
 wrong no alert fires.
 
-What the panels show is kept in build/PRESET/watch, and drawn there where MUSTER_PICTURES names a Python with
-matplotlib, as it does in `./dev test watch`.
+What the panels show is kept in build/PRESET/watch. It is drawn there, and the dashboards are read by Grafana's own model
+of them, where MUSTER_PICTURES names a Python with what requirements.txt lists, as it does in `./dev test watch`.
 """
 
 import json
@@ -215,6 +215,11 @@ class Watching(unittest.TestCase):
     def assert_annotated(self, dashboard, name, what):
         expression = self.dashboards[dashboard][2][name].expression
         self.assertTrue(self.prometheus.over(expression, *self.span(what)), name)
+
+    @unittest.skipUnless("MUSTER_PICTURES" in os.environ, "MUSTER_PICTURES names no Python")
+    def test_grafana_knows_each_field(self):
+        subprocess.run([os.environ["MUSTER_PICTURES"], pathlib.Path(__file__).with_name("grafana_fields.py"),
+                        *sorted(panels.FOLDER.glob("*.json"))], check=True)
 
     def test_they_can_be_drawn(self):
         folder = BUILD / "watch"
