@@ -46,6 +46,7 @@ class AgentRun {
                       .node = arguments_.node,
                       .address = arguments_.address,
                       .metrics_address = arguments_.metrics_address,
+                      .metrics_port = arguments_.metrics_port,
                       .slots = arguments_.slots,
                       .devices = arguments_.devices,
                       .bind_cores = arguments_.bind_cores,

@@ -43,6 +43,7 @@ struct HostArguments : LeaseArguments {
   int slots = 1;                 // members that may run at once; default: cores
   std::string devices = "auto";  // none, how many, or ids with commas
   std::string metrics_address;   // of members, as of ClusterOptions; empty: loopback
+  int metrics_port = 0;          // as of ClusterOptions
 };
 
 struct AgentArguments : HostArguments {
@@ -84,6 +85,7 @@ struct RunArguments : JobArguments {
   bool over_ssh = false;             // another muster run has started this one
   std::vector<std::string> words;    // all of these, as they were given
   std::string metrics_address;       // of members, as of ClusterOptions; empty: loopback
+  int metrics_port = 0;              // as of ClusterOptions
 };
 
 struct UpArguments : HostArguments {

@@ -167,13 +167,20 @@ void AddNode(CLI::App& command, std::string& node) {
       ->type_name("NAME");
 }
 
-void AddMetricsAddress(CLI::App& command, std::string& address) {
+void AddMetricsAddress(CLI::App& command, std::string& address, int& port) {
   command
       .add_option("--metrics-address", address,
                   "where processes of this host serve metrics, in plain text and for everybody who "
                   "reaches it: an address of this machine, or an interface or a network, whose "
                   "address is taken (default: 127.0.0.1)")
       ->type_name("IP|NAME|CIDR");
+  command
+      .add_option("--metrics-port", port,
+                  "port there: the coordinator, if this host has one, serves its metrics at it, "
+                  "and members theirs at the next ones, the first that no member of this host has "
+                  "(default: any)")
+      ->check(CLI::Range(1, 65535 - kMaxProcesses))
+      ->type_name("PORT");
 }
 
 // Of up and agent.
@@ -196,7 +203,7 @@ void AddHost(CLI::App& command, HostArguments& host) {
                   "all")
       ->capture_default_str()
       ->type_name("auto|none|N|LIST");
-  AddMetricsAddress(command, host.metrics_address);
+  AddMetricsAddress(command, host.metrics_address, host.metrics_port);
   AddLease(command, host);
 }
 
@@ -332,7 +339,7 @@ void AddRun(CLI::App& app, RunArguments& run, LogFlags& log) {
                    "the network that hosts speak over: an interface's name or an address range")
       ->type_name("NAME|CIDR");
   AddNode(*command, run.node);
-  AddMetricsAddress(*command, run.metrics_address);
+  AddMetricsAddress(*command, run.metrics_address, run.metrics_port);
   command
       ->add_option("--host-suffix", run.host_suffix,
                    "what comes after the launcher's name of the first host, to name its address "

@@ -29,6 +29,8 @@ struct ClusterOptions {
   // Where members of this host serve metrics: an address of it, an interface or a network; empty:
   // on loopback.
   std::string metrics_address{};
+  // There, the coordinator serves its own at this port and members theirs at the next ones; 0: any.
+  int metrics_port = 0;
   std::string http;           // address of the REST port; empty: any on loopback
   std::string faults;         // a fault plan as YAML; empty: none
   std::string faults_source;  // what errors call it

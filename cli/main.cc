@@ -148,6 +148,7 @@ class AgentCluster final : public cli::Cluster {
                             .arguments = std::move(arguments),
                             .slots = options.slots};
     MUSTER_RETURN_IF_ERROR(CheckAddress(options.address));
+    host.metrics_port = options.metrics_port;
     if (!options.metrics_address.empty()) {
       MUSTER_ASSIGN_OR_RETURN(
           const std::string ip,

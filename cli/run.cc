@@ -132,6 +132,7 @@ absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPla
   JobRequest request{.spec = plan.spec,
                      .folder = plan.folder,
                      .metrics_address = arguments.metrics_address,
+                     .metrics_port = arguments.metrics_port,
                      .lease = arguments.lease,
                      .thread_patience = arguments.thread_patience,
                      .shows_details = arguments.details,
@@ -344,6 +345,7 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
   agent.thread_patience = arguments.thread_patience;
   agent.slots = plan.slots;
   agent.metrics_address = arguments.metrics_address;
+  agent.metrics_port = arguments.metrics_port;
   agent.coordinator = meeting.coordinator;
   agent.dir = plan.folder;
   agent.bind_cores = arguments.bind_cores;

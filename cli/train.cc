@@ -100,6 +100,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .host = arguments.host,
                          .node = arguments.node,
                          .metrics_address = arguments.metrics_address,
+                         .metrics_port = arguments.metrics_port,
                          .http = arguments.listen,
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,

@@ -87,6 +87,7 @@ class TrainRun {
   ClusterOptions Options() const {
     ClusterOptions options{.folder = request_.folder,
                            .metrics_address = request_.metrics_address,
+                           .metrics_port = request_.metrics_port,
                            .faults = request_.faults,
                            .faults_source = request_.faults_source,
                            .workers = request_.spec.runtime.workers_max,

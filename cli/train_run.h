@@ -40,6 +40,7 @@ struct JobRequest {
   // never.
   int64_t cancel_after = -1;
   std::string metrics_address{};    // as in ClusterOptions
+  int metrics_port = 0;             // the same
   double lease = 0;                 // seconds, as in ClusterOptions
   int64_t thread_patience = 0;      // the same
   bool shows_details = false;       // learning rate and gradient norm in the progress

@@ -426,6 +426,7 @@ class Program {
     MUSTER_RETURN_IF_ERROR(Prefix("--webhooks", StartWebhooks()));
     logs_ = std::make_unique<LogStore>(LogsOf(arguments_.dir), std::move(ids));
     DriverOptions options{.checkpoint_root = checkpoints,
+                          .disks = {{"store", arguments_.dir}, {"checkpoints", checkpoints}},
                           .connections = budget_.sessions,
                           .logs = logs_.get(),
                           .pass = [this](absl::string_view point) { failpoints_.Pass(point); },
@@ -598,7 +599,7 @@ class Program {
       return CannotListen("--listen", listener.status(), jobs_wait_ || arguments_.await_listen);
     listener_ = *std::move(listener);
     std::vector<http::Route> routes = RestRoutes(
-        *api_, [this] { return metrics_.Text(); }, [this] { return driver_->Healthy(); },
+        *api_, [this] { return MetricsText(); }, [this] { return driver_->Healthy(); },
         [this] { return driver_->Ready(); }, &large_answers_, gate_.get());
     for (http::Route& route : HostRoutes(*host_api_, &large_answers_, gate_.get()))
       routes.push_back(std::move(route));
@@ -624,7 +625,7 @@ class Program {
     if (!arguments_.metrics.empty()) {
       auto serves = http::Server::Start(
           arguments_.metrics,
-          {http::MetricsRoute([this] { return metrics_.Text(); }),
+          {http::MetricsRoute([this] { return MetricsText(); }),
            http::HealthRoute([this] { return driver_->Healthy(); })},
           {.limits = {.connections = kMetricsConnections}, .plaintext_anywhere = true});
       MUSTER_RETURN_IF_ERROR(Prefix("--metrics", serves.status()));
@@ -645,6 +646,13 @@ class Program {
                     (metrics_http_ ? *metrics_http_ : *http_).Address(),
                     join_listener_ == nullptr ? "" : join_listener_->Address());
     return absl::OkStatus();
+  }
+
+  std::string MetricsText() {
+    if (own_identity_ != nullptr)
+      metrics_.GetGauge("muster_certificate_end_timestamp_seconds")
+          .Set(absl::ToDoubleSeconds(own_identity_->Get()->ends - absl::UnixEpoch()));
+    return metrics_.Text();
   }
 
   Arguments arguments_;

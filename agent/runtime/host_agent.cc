@@ -331,14 +331,14 @@ std::vector<std::string> HostAgent::WantedJobs() const {
   return wanted;
 }
 
-std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) const {
+std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) {
   std::vector<std::string> command =
       spawn.key == kCoordinatorKey ? events_.coordinator_command() : MemberCommand(spawn);
   command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
   return command;
 }
 
-std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) const {
+std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) {
   const ProcessKey& key = spawn.key;
   const char* program = spawn.role == Role::kServer ? "/muster-server" : "/muster-worker";
   std::vector<std::string> command = {options_.programs + program,
@@ -357,7 +357,7 @@ std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) const {
                                       "--listen",
                                       options_.address + ":0",
                                       "--metrics",
-                                      MetricsAddress() + ":0"};
+                                      absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key))};
   if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
   if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
   if (spawn.role == Role::kWorker)
@@ -369,6 +369,17 @@ std::string HostAgent::MetricsAddress() const {
   if (!options_.metrics_address.empty()) return options_.metrics_address;
   // Nobody proves there who he is.
   return options_.identity ? "127.0.0.1" : options_.address;
+}
+
+int HostAgent::MetricsPortFor(const ProcessKey& member) {
+  if (options_.metrics_port == 0) return 0;
+  const auto had = metrics_ports_.find(member);
+  if (had != metrics_ports_.end()) return had->second;
+  int port = options_.metrics_port + 1;
+  const auto has_it = [&port](const auto& given) { return given.second == port; };
+  while (std::any_of(metrics_ports_.begin(), metrics_ports_.end(), has_it)) ++port;
+  metrics_ports_[member] = port;
+  return port;
 }
 
 // What CUDA finds, in the order in which it counts.
@@ -464,6 +475,7 @@ bool HostAgent::MembersRun() const {
 
 void HostAgent::OnExit(NoteExit note) {
   cores_.Free(note.key);
+  metrics_ports_.erase(note.key);
   logs_.Ended(note.key);
   logs_.Look(std::chrono::steady_clock::now());  // its last lines, as we may end next
   if (identities_) identities_->End(note.key);

@@ -33,6 +33,9 @@ struct HostOptions {
   // Where members serve metrics, likewise; empty: there, or on loopback where they have
   // certificates, as metrics are plain text that nobody is asked for.
   std::string metrics_address{};
+  // There, the coordinator that runs beside this agent serves them at this port, and members at the
+  // next ones: each at the first that no other of this host has. 0: any.
+  int metrics_port = 0;
   // Whether members may listen at an address that was found so; may be null.
   std::function<absl::Status(const std::string& address)> check_address;
   std::vector<std::string> arguments;  // further ones of every process
@@ -119,9 +122,10 @@ class HostAgent {
             HostEvents events, AgentHello hello, KnownTerms known,
             std::unique_ptr<MemberIdentities> identities);
   static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
-  std::vector<std::string> CommandFor(const Spawn& spawn) const;
-  std::vector<std::string> MemberCommand(const Spawn& spawn) const;
+  std::vector<std::string> CommandFor(const Spawn& spawn);
+  std::vector<std::string> MemberCommand(const Spawn& spawn);
   std::string MetricsAddress() const;  // without a port
+  int MetricsPortFor(const ProcessKey& member);
   std::map<std::string, std::string> EnvironmentOf(const Spawn& spawn) const;
   void OnStart(NoteStart note);
   void OnReport(const ProcessKey& key, const Report& report);
@@ -151,6 +155,7 @@ class HostAgent {
   std::map<std::string, LanesByName> run_before_;  // of jobs that have not been wanted yet
   std::map<std::string, Job> jobs_;
   std::map<ProcessKey, std::string> metrics_;  // of processes that run
+  std::map<ProcessKey, int> metrics_ports_;    // that were given to members, which still run
   bool leaves_ = false;                        // its members are to leave
   std::optional<KnownTerms> unkept_;           // what the folder is to know and does not yet
   bool is_unkept_said_ = false;

@@ -120,8 +120,12 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   if (!options_.host.node.empty()) command.insert(command.end(), {"--node", options_.host.node});
   // Loopback belongs to every user of the machine: nobody is let in without a token.
   if (identity_ != nullptr) command.insert(command.end(), {"--authority", "--tokens"});
-  if (!options_.host.metrics_address.empty())
-    command.insert(command.end(), {"--metrics", options_.host.metrics_address + ":0"});
+  const std::string& metrics = options_.host.metrics_address;
+  const int metrics_port = options_.host.metrics_port;
+  if (!metrics.empty() || metrics_port != 0)
+    command.insert(
+        command.end(),
+        {"--metrics", absl::StrCat(metrics.empty() ? "127.0.0.1" : metrics, ":", metrics_port)});
   if (!join_secret_file_.empty())
     command.insert(command.end(),
                    {"--join-listen", addresses_.join, "--join-secret-file", join_secret_file_});

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -49,12 +50,14 @@ struct Settings {
   std::string json;
 };
 
-// Asks again and again while somebody else loads the coordinator: GET of the job, and AskJob on a
-// session of its own, which goes through the driver as every member's frame does.
+// Asks again and again while somebody else loads the coordinator: GET of the job and of the
+// metrics, and AskJob on a session of its own, which goes through the driver as every member's
+// frame does.
 class Prober {
  public:
   Prober(const CoordinatorProcess& coordinator, std::string job)
       : url_(coordinator.Url("/v1/jobs/" + job)),
+        metrics_url_(coordinator.Url("/metrics")),
         job_(std::move(job)),
         transport_(MakeGrpcTransport({})) {
     session_ = transport_->Connect(coordinator.grpc(), std::chrono::seconds(10),
@@ -74,27 +77,31 @@ class Prober {
     session_.reset();
   }
   // What came since the last call.
-  void Collect(std::vector<double>& gets, std::vector<double>& asks) {
+  void Collect(std::vector<double>& gets, std::vector<double>& asks, std::vector<double>& scrapes) {
     MutexLock lock(mutex_);
     gets = std::exchange(gets_, {});
+    scrapes = std::exchange(scrapes_, {});
     asks = std::exchange(asks_, {});
   }
 
  private:
   void Run() {
     while (!stop_) {
-      const double get = Get();
+      const double get = Get(url_);
+      const double scrape = Get(metrics_url_);
       const double ask = Ask();
       MutexLock lock(mutex_);
       gets_.push_back(get);
+      scrapes_.push_back(scrape);
       asks_.push_back(ask);
       pause_.WaitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
     }
   }
-  double Get() {
+  // Seconds; of a request that fails without end.
+  static double Get(const std::string& url) {
     const Stopwatch watch;
-    http::Get(url_).IgnoreError();
-    return watch.Seconds();
+    const auto answer = http::Get(url);
+    return answer.ok() && answer->status == 200 ? watch.Seconds() : HUGE_VAL;
   }
   double Ask() {
     const Stopwatch watch;
@@ -105,6 +112,7 @@ class Prober {
   }
 
   const std::string url_;
+  const std::string metrics_url_;
   const std::string job_;
   const std::unique_ptr<GrpcTransport> transport_;
   std::shared_ptr<Session> session_;
@@ -113,6 +121,7 @@ class Prober {
   Mutex mutex_;
   CondVar pause_;
   std::vector<double> gets_ ABSL_GUARDED_BY(mutex_);
+  std::vector<double> scrapes_ ABSL_GUARDED_BY(mutex_);
   std::vector<double> asks_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
@@ -217,8 +226,10 @@ class Round {
     if (!LetLive(step_seconds)) return false;
     std::vector<double> gets;
     std::vector<double> asks;
-    prober.Collect(gets, asks);
+    std::vector<double> scrapes;
+    prober.Collect(gets, asks, scrapes);
     phase["get_p99_ms"] = P99(gets) * 1e3;
+    phase["scrape_p99_ms"] = P99(scrapes) * 1e3;
     phase["ask_p99_ms"] = P99(asks) * 1e3;
     phase["probes"] = gets.size();
     return true;
@@ -270,11 +281,13 @@ constexpr Row kRows[] = {
     {"  µs per member and second", "heartbeats", "micros_per_member_and_second", "%.0f"},
     {"  frames per second of a core", "heartbeats", "frames_per_core_second", "%.0f"},
     {"  p99 of GET job (ms)", "heartbeats", "get_p99_ms", "%.1f"},
+    {"  p99 of a scrape (ms)", "heartbeats", "scrape_p99_ms", "%.1f"},
     {"  p99 of a control round trip (ms)", "heartbeats", "ask_p99_ms", "%.1f"},
     {"with records: cores", "records", "cores", "%.3f"},
     {"  µs per member and second", "records", "micros_per_member_and_second", "%.0f"},
     {"  p99 of an acknowledgement (ms)", "records", "ack_p99_ms", "%.1f"},
     {"  p99 of GET job (ms)", "records", "get_p99_ms", "%.1f"},
+    {"  p99 of a scrape (ms)", "records", "scrape_p99_ms", "%.1f"},
     {"  p99 of a control round trip (ms)", "records", "ask_p99_ms", "%.1f"},
     {"a loss is noticed (s)", "", "loss_noticed_seconds", "%.2f"},
     {"view change after it (s)", "", "view_change_seconds", "%.2f"},

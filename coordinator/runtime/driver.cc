@@ -19,6 +19,7 @@
 #include "lib/checkpoint/load.h"
 #include "lib/identity/keys.h"
 #include "lib/log/log.h"
+#include "lib/metrics/disk_space.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/message_codec.h"
 
@@ -164,9 +165,19 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
   Publish();
   events_thread_ = std::thread([this] { GiveEvents(); });
   thread_ = std::thread([this] { Loop(); });
-  claim_watch_.emplace(
-      options_.check_claim, options_.look_at_claim,
-      [this](const absl::Status& why) { Post(kClaim, [this, why] { OnReplaced(why); }); });
+  // There from the beginning, so that the first of them is seen as a growth.
+  for (const char* reason : {"payload", "header", "version", "too_many"})
+    metrics_.GetCounter("muster_frames_refused_total", reason);
+  for (const char* reason : {"not_written", "not_committed", "disk_slow"})
+    metrics_.GetCounter("muster_checkpoint_failures_total", reason);
+  // What may hang is asked on that thread.
+  const auto look = [this] {
+    for (const auto& [disk, folder] : options_.disks) MeasureDisk(metrics_, disk, folder);
+    return options_.check_claim();
+  };
+  claim_watch_.emplace(look, options_.look_at_claim, [this](const absl::Status& why) {
+    Post(kClaim, [this, why] { OnReplaced(why); });
+  });
 }
 
 Driver::~Driver() { Stop(); }
@@ -421,6 +432,11 @@ void Driver::Handle(const Input& input) {
 
 void Driver::TimeCheckpoint(const Input& input) {
   if (const MemberSays* says = std::get_if<MemberSays>(&input)) {
+    if (const auto* failed = std::get_if<SegmentFailed>(&says->message))
+      metrics_
+          .GetCounter("muster_checkpoint_failures_total",
+                      failed->disk_is_slow ? "disk_slow" : "not_written")
+          .Add();
     const SegmentWritten* part = std::get_if<SegmentWritten>(&says->message);
     if (part != nullptr)
       checkpoint_times_.PartWritten(coordinator_.JobOfMember(says->member), part->lineage,
@@ -430,6 +446,8 @@ void Driver::TimeCheckpoint(const Input& input) {
     const auto seconds =
         checkpoint_times_.Committed(manifest.job, manifest.lineage, manifest.step, clock_.Now());
     if (seconds) metrics_.GetHistogram("muster_checkpoint_seconds").Observe(*seconds);
+  } else if (std::holds_alternative<ManifestFailed>(input)) {
+    metrics_.GetCounter("muster_checkpoint_failures_total", "not_committed").Add();
   }
 }
 
@@ -856,6 +874,32 @@ void Driver::MeasureView() {
   metrics_.GetGauge("muster_loss").Set(loss);
 }
 
+// Of each job that has started and not ended.
+void Driver::MeasureJobs() {
+  std::map<std::string, Counted> measured;
+  for (const auto& [id, known] : last_written_) {
+    const JobStatus& status = known->status;
+    if (!HoldsPlaces(status.job)) continue;
+    Step saved;
+    for (const auto& [lineage, step] : status.checkpoints) saved = std::max(saved, step);
+    metrics_.GetGauge("muster_job_step", id).Set(static_cast<double>(status.step.value()));
+    metrics_.GetGauge("muster_job_steps_wanted", id).Set(static_cast<double>(status.steps));
+    metrics_.GetGauge("muster_job_loss", id).Set(known->tail.loss.value_or(NAN));
+    metrics_.GetGauge("muster_job_checkpoint_step", id).Set(static_cast<double>(saved.value()));
+    Counted& counted = measured[id] = measured_jobs_[id];
+    const auto grow = [](Counter& counter, int64_t& before, int64_t now) {
+      counter.Add(static_cast<double>(now - before));
+      before = now;
+    };
+    grow(metrics_.GetCounter("muster_job_recoveries_total", id), counted.recoveries,
+         status.job.recoveries);
+    grow(metrics_.GetCounter("muster_job_rewinds_total", id), counted.rewinds, status.job.rewinds);
+  }
+  for (const auto& [id, counted] : measured_jobs_)
+    if (!measured.contains(id)) metrics_.ForgetJob(id);
+  measured_jobs_ = std::move(measured);
+}
+
 // A host that drains counts as that alone; else one that is left out for all jobs does.
 void Driver::MeasureHosts() {
   std::map<std::string, double> by_state{{"up", 0}, {"away", 0}, {"draining", 0}, {"left_out", 0}};
@@ -901,8 +945,10 @@ void Driver::Measure() {
     rewinds += static_cast<double>(job.rewinds);
     lanes += static_cast<double>(job.lanes.recomputed());
   }
+  MeasureJobs();
   MeasureView();
   MeasureHosts();
+  metrics_.GetGauge("muster_journal_writable").Set(failing_ ? 0 : 1);
   metrics_.GetGauge("muster_term").Set(static_cast<double>(journal_.term().value()));
   for (const auto& [state, count] : by_state) metrics_.GetGauge("muster_jobs", state).Set(count);
   const auto grown = [this](const char* name, double total) {

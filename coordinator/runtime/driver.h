@@ -47,7 +47,9 @@ namespace muster::coordinator {
 
 struct DriverOptions {
   Settings settings;
-  std::string checkpoint_root;      // absolute
+  std::string checkpoint_root;  // absolute
+  // By what metrics call them, the folders on disks of which the free space is told.
+  std::map<std::string, std::string> disks;
   int connections = kMostSessions;  // that the port of members may have
   // Frames of one job's members that wait for the driver; sessions that bring more are broken.
   TurnLimits most_waiting_of_job{.items = 400'000, .bytes = int64_t{512} << 20};
@@ -181,6 +183,7 @@ class Driver {
   std::optional<JobIs> JobFor(const std::string& job) const;
   void Measure();
   void MeasureView();
+  void MeasureJobs();
   void MeasureHosts();
 
   Journal& journal_;
@@ -224,6 +227,11 @@ class Driver {
   std::set<std::string> unwritten_;  // jobs in which these two may differ
   CheckpointTimes checkpoint_times_;
   std::map<std::string, double> counted_;  // what counters have been given so far, by metric
+  struct Counted {
+    int64_t recoveries = 0;
+    int64_t rewinds = 0;
+  };
+  std::map<std::string, Counted> measured_jobs_;  // that have series; what these have been given
 
   // What jobs wait for, commits and final digests: a thread for each, so that no job waits for
   // another's disk. Made when it is needed; dropped when the job is over and all is done.

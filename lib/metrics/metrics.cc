@@ -1,6 +1,7 @@
 #include "lib/metrics/metrics.h"
 
 #include <prometheus/counter.h>
+#include <prometheus/family.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
@@ -18,37 +19,53 @@ namespace muster {
 namespace {
 
 constexpr size_t kMaxLabelValues = 64;
+constexpr size_t kMaxJobs = 1024;
 constexpr char kOther[] = "other";
 
+size_t MostValuesOf(std::string_view label) {
+  return label == kJobLabel ? kMaxJobs : kMaxLabelValues;
+}
+
+// A series is there as long as its handle.
 class CounterHandle final : public Counter {
  public:
-  explicit CounterHandle(prometheus::Counter& counter) : counter_(counter) {}
+  CounterHandle(prometheus::Family<prometheus::Counter>& family, prometheus::Counter& counter)
+      : family_(family), counter_(counter) {}
+  ~CounterHandle() override { family_.Remove(&counter_); }
   void Add(double by) override {
     if (by > 0) counter_.Increment(by);
   }
   double Value() const override { return counter_.Value(); }
 
  private:
+  prometheus::Family<prometheus::Counter>& family_;
   prometheus::Counter& counter_;
 };
 
 class GaugeHandle final : public Gauge {
  public:
-  explicit GaugeHandle(prometheus::Gauge& gauge) : gauge_(gauge) {}
+  GaugeHandle(prometheus::Family<prometheus::Gauge>& family, prometheus::Gauge& gauge)
+      : family_(family), gauge_(gauge) {}
+  ~GaugeHandle() override { family_.Remove(&gauge_); }
   void Set(double value) override { gauge_.Set(value); }
   void Add(double by) override { gauge_.Increment(by); }
   double Value() const override { return gauge_.Value(); }
 
  private:
+  prometheus::Family<prometheus::Gauge>& family_;
   prometheus::Gauge& gauge_;
 };
 
 class HistogramHandle final : public Histogram {
  public:
-  explicit HistogramHandle(prometheus::Histogram& histogram) : histogram_(histogram) {}
+  HistogramHandle(prometheus::Family<prometheus::Histogram>& family,
+                  prometheus::Histogram& histogram)
+      : family_(family), histogram_(histogram) {}
+  ~HistogramHandle() override { family_.Remove(&histogram_); }
   void Observe(double value) override { histogram_.Observe(value); }
 
  private:
+  prometheus::Family<prometheus::Histogram>& family_;
   prometheus::Histogram& histogram_;
 };
 
@@ -90,6 +107,15 @@ class Metrics::Impl {
                                                                  kSecondsBuckets.end());
     return Get<HistogramHandle>(histograms_, prometheus::BuildHistogram(), index, "", buckets);
   }
+  void ForgetJob(absl::string_view job) {
+    MutexLock lock(mutex_);
+    const auto forget = [text = LabelValue(job)](auto& all) {
+      for (auto& [index, handles] : all)
+        if (kCatalog[index].label == kJobLabel) handles.erase(text);
+    };
+    forget(counters_);
+    forget(gauges_);
+  }
   std::string Text() const { return prometheus::TextSerializer().Serialize(registry_.Collect()); }
 
  private:
@@ -104,7 +130,7 @@ class Metrics::Impl {
                  "(a label value goes with a label of the catalogue)");
     Handles<Handle>& handles = all[index];
     std::string text = LabelValue(value);
-    if (handles.size() >= kMaxLabelValues && !handles.contains(text)) text = kOther;
+    if (handles.size() >= MostValuesOf(entry.label) && !handles.contains(text)) text = kOther;
     std::unique_ptr<Handle>& handle = handles[text];
     if (!handle) {
       prometheus::Labels own;
@@ -113,7 +139,7 @@ class Metrics::Impl {
                          .Help(std::string(entry.help))
                          .Labels(labels_)
                          .Register(registry_);
-      handle = std::make_unique<Handle>(family.Add(own, args...));
+      handle = std::make_unique<Handle>(family, family.Add(own, args...));
     }
     return *handle;
   }
@@ -141,6 +167,7 @@ Gauge& Metrics::GetGauge(MetricName<MetricKind::kGauge> name, absl::string_view 
 Histogram& Metrics::GetHistogram(MetricName<MetricKind::kHistogram> name) {
   return impl_->GetHistogram(name.index);
 }
+void Metrics::ForgetJob(absl::string_view job) { impl_->ForgetJob(job); }
 std::string Metrics::Text() const { return impl_->Text(); }
 
 }  // namespace muster

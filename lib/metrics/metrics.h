@@ -9,6 +9,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/string_view.h"
 #include "lib/metrics/catalog.h"
@@ -60,12 +61,15 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // `label_value` exactly where the catalogue names a label. A family holds at most 64 values;
-  // whatever comes after is counted under "other", so that nothing from outside can make series
-  // without bound.
+  // `label_value` exactly where the catalogue names a label. A family holds at most 64 values, one
+  // with the label `job` 1,024; whatever comes after is counted under "other", so that nothing from
+  // outside can make series without bound.
   Counter& GetCounter(MetricName<MetricKind::kCounter> name, absl::string_view label_value = "");
   Gauge& GetGauge(MetricName<MetricKind::kGauge> name, absl::string_view label_value = "");
   Histogram& GetHistogram(MetricName<MetricKind::kHistogram> name);
+  // Ends all series with that job in the label `job` that the catalogue gives them. Handles of them
+  // are gone then.
+  void ForgetJob(absl::string_view job);
 
   // Prometheus text format, version 0.0.4: the series resolved so far.
   std::string Text() const;
@@ -74,6 +78,9 @@ class Metrics {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The label of series that the coordinator has for each job.
+inline constexpr std::string_view kJobLabel = "job";
 
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 

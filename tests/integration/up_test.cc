@@ -1,11 +1,13 @@
 // A cluster that waits for jobs, as a user has it: `muster up`, and every command that talks to it,
 // while one job runs, another waits for its turn and a third is cancelled.
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -148,7 +150,10 @@ TEST(UpWithTokensTest, PeopleGetCertificatesAndMetricsAreWhereOneSays) {
   AdoptOrphans();
   const Folder folder;
   WriteFile(folder / "once.yaml", CountingSpec(kSamples, /*lanes=*/7, /*epochs=*/1));
-  UpCluster cluster(folder / "cluster", {"--metrics-address", "127.0.0.2"});
+  // An address that no other test has.
+  const std::string at = absl::StrCat("127.77.", getpid() / 256 % 256, ".", getpid() % 256, ":");
+  UpCluster cluster(folder / "cluster", {"--metrics-address", at.substr(0, at.size() - 1),
+                                         "--metrics-port", "9000", "--slots", "2"});
   const auto say = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--dir", folder / "cluster"});
     Program program(MusterCommand(words));
@@ -158,14 +163,17 @@ TEST(UpWithTokensTest, PeopleGetCertificatesAndMetricsAreWhereOneSays) {
   EXPECT_THAT(say({"certs", "user", "ada", "--role", "submitter", "--namespace", "default",
                    "--identity", folder / "ada"}),
               HasSubstr("/user/ada is in "));
-  say({"submit", folder / "once.yaml", "--id", "one"});
+  say({"submit", folder / "once.yaml", "--id", "one", "--set", "workers.max=2", "--set",
+       "workers.min=2"});
   say({"watch", "one"});
-  EXPECT_THAT(say({"logs", "one"}), HasSubstr("metrics at 127.0.0.2:"));
+  const std::string logs = say({"logs", "one"});
+  EXPECT_THAT(logs, HasSubstr("metrics at " + at + "9001\n"));
+  EXPECT_THAT(logs, HasSubstr("metrics at " + at + "9002\n"));
   const auto targets =
       nlohmann::json::parse(std::ifstream(folder / "cluster/prometheus-targets.json"));
   ASSERT_FALSE(targets.empty());
   for (const auto& target : targets)
-    EXPECT_THAT(target["targets"][0].get<std::string>(), StartsWith("127.0.0.2:"));
+    EXPECT_THAT(target["targets"][0].get<std::string>(), StartsWith(at + "900"));
   cluster.up().Signal(SIGINT);
   EXPECT_EQ(cluster.up().End(), 0) << cluster.up().output();
   ExpectNoChildren();

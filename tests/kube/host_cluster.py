@@ -130,6 +130,13 @@ class HostTest(ClusterTest):
     def pods(self, job):
         return [pod for pod in self.objects("pods", job) if "deletionTimestamp" not in pod["metadata"]]
 
+    def metrics(self, pod):
+        """What a PodMonitor reads of it: at the port that the pod calls metrics."""
+        port = next(each["containerPort"] for container in pod["spec"]["containers"]
+                    for each in container.get("ports", []) if each["name"] == "metrics")
+        with urllib.request.urlopen(f"http://{pod['status']['podIP']}:{port}/metrics", timeout=30) as answer:
+            return answer.read().decode()
+
     def digest(self, epochs):
         if epochs not in self.digests:
             with tempfile.TemporaryDirectory() as folder:

@@ -10,9 +10,12 @@ class Host(HostTest):
     def test_a_fixed_job_is_one_jobset(self):
         self.submit("fixed", counting(FIXED, namespace="vision", labels={"team": "see"}))
         self.until_step("fixed", 10)
+        for pod in self.pods("fixed"):
+            self.assertIn('muster_steps_total{job="fixed"', self.metrics(pod))
         self.uid("jobsets", "fixed")
         self.assertEqual(self.objects("jobsets", "fixed")[0]["metadata"]["labels"]["team"], "see")
         self.assertEqual(len(self.pods("fixed")), 3)
+        self.assertIn("muster_job", self.metrics(self.cluster.get("-n", SYSTEM, "pod", "muster-0")))
         done = self.assert_done("fixed")
         self.assertEqual((done["recoveries"], done["rewinds"]), (0, 0))
 

@@ -1,5 +1,6 @@
 """Every manifest passes the API's own check, strictly and at the restricted level, and broken ones do not."""
 
+import collections
 import copy
 import json
 import re
@@ -12,7 +13,7 @@ K8S = ROOT / "deploy/k8s"
 OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
 FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/kubeflow")
 # What no overlay has: each beside the base.
-COMPONENTS = ("tls-files", "rdma")
+COMPONENTS = ("tls-files", "rdma", "prometheus", "grafana", "webhooks")
 # A namespace in which pods may do more, and what its template has besides.
 PRIVILEGED = {"rdma": "IPC_LOCK"}
 
@@ -134,6 +135,27 @@ class Manifests(ClusterTest):
             lines = [line for line in kustomization.read_text().splitlines() if not line.startswith("#")]
             used |= set(re.findall(r"components/([a-z-]+)", "\n".join(lines)))
         self.assertEqual({folder.name for folder in (K8S / "components").iterdir()} - used, set())
+
+    def test_what_watches_is_whole(self):
+        for name in ("muster-system", "muster-jobs"):
+            self.namespace(name)
+        objects = [each for name in ("prometheus", "grafana")
+                   for each in self.cluster.objects(self.copied() / "overlays" / name)]
+        kinds = collections.Counter(each["kind"] for each in objects)
+        self.assertEqual((kinds["PodMonitor"], kinds["PrometheusRule"]), (2, 1))
+        dashboards = [each for each in objects if each["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
+        self.assertEqual(len(dashboards), 4)
+        monitor = next(each for each in objects if each["kind"] == "PodMonitor")
+        monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
+        self.assertIn("honourLabels", self.refusal([monitor], None))
+
+    def test_templates_of_pods_differ_in_what_they_are_for(self):
+        """Kustomize does not look into them, so each is written out."""
+        lines = lambda name: {line for line in (K8S / name / "worker-pod.yaml").read_text().splitlines()
+                              if not line.startswith("#")}
+        base, gpu, rdma = lines("base"), lines("components/nvidia-gpu"), lines("components/rdma")
+        self.assertEqual(base - gpu, set())
+        self.assertEqual({line.split(":")[0].strip() for line in gpu - rdma}, {"requests", "limits", "capabilities"})
 
     def test_broken_ones_are_refused(self):
         namespace = self.namespace("broken")

@@ -25,8 +25,10 @@ Exchange::Answer Exchange::Do(const Connect& action, const Incoming*) {
 
 Exchange::Answer Exchange::Do(const TellCoordinator& action, const Incoming*) {
   if (std::holds_alternative<Sealed>(action.message)) parts_.failpoints->Pass("sealed_unanswered");
-  if (const auto* failed = std::get_if<SegmentFailed>(&action.message))
+  if (const auto* failed = std::get_if<SegmentFailed>(&action.message)) {
     LogWarning("no part of the checkpoint of step %d: %s", failed->step.value(), failed->reason);
+    (failed->disk_is_slow ? metrics_.parts_skipped : metrics_.parts_not_written).Add();
+  }
   coordinator_.Send(action.message);
   if (std::holds_alternative<HoldsBase>(action.message))
     parts_.failpoints->Pass("base_acknowledged");

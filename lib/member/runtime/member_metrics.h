@@ -17,6 +17,8 @@ struct MemberMetrics {
         checkpoint_part_seconds(m.GetHistogram("muster_checkpoint_part_seconds")),
         checkpoint_stall(m.GetHistogram("muster_checkpoint_stall_seconds")),
         checkpoint_bytes(m.GetCounter("muster_checkpoint_bytes_total")),
+        parts_not_written(m.GetCounter("muster_checkpoint_failures_total", "not_written")),
+        parts_skipped(m.GetCounter("muster_checkpoint_failures_total", "disk_slow")),
         mailbox(m.GetGauge("muster_queue_depth", "mailbox")),
         transport(m.GetGauge("muster_queue_depth", "transport")),
         checkpoint(m.GetGauge("muster_queue_depth", "checkpoint")),
@@ -33,6 +35,8 @@ struct MemberMetrics {
   Histogram& checkpoint_part_seconds;
   Histogram& checkpoint_stall;
   Counter& checkpoint_bytes;
+  Counter& parts_not_written;
+  Counter& parts_skipped;  // the disk was slow
   Gauge& mailbox;
   Gauge& transport;
   Gauge& checkpoint;

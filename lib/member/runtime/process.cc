@@ -10,6 +10,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "lib/base/address_list.h"
 #include "lib/base/loopback.h"
 #include "lib/base/signal_sender.h"
@@ -116,7 +117,14 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   serving.metrics = metrics_.get();
   absl::StatusOr<std::unique_ptr<http::Server>> server = http::Server::Start(
       options_.metrics,
-      {http::MetricsRoute([this] { return metrics_->Text(); }), http::HealthRoute()}, serving);
+      {http::MetricsRoute([this] {
+         if (const auto& identity = options_.credentials.identity)
+           metrics_->GetGauge("muster_certificate_end_timestamp_seconds")
+               .Set(absl::ToDoubleSeconds(identity->Get()->ends - absl::UnixEpoch()));
+         return metrics_->Text();
+       }),
+       http::HealthRoute()},
+      serving);
   MUSTER_RETURN_IF_ERROR(Prefix("--metrics", server.status()));
   http_ = *std::move(server);
   reporter_.MetricsAt(http_->Address());

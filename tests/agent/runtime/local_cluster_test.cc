@@ -221,22 +221,22 @@ TEST_F(LocalClusterTest, TheCoordinatorHasAnAuthorityAndAsksForTokensBeyondLoopb
 TEST_F(LocalClusterTest, MetricsMayBeServedElsewhere) {
   MakeProgram("muster-coordinator", "echo \"$@\"; exit 64");
   MakeProgram("muster-worker", "exit 0");
-  const auto made =
-      LocalCluster::Make(*loop_,
-                         [this](const std::shared_ptr<IdentitySource>&) {
-                           return network_.MakeTransport(absl::StrCat("agent-", ++transports_));
-                         },
-                         {.folder = folder_ + "/asks",
-                          .cluster_in = [](const std::string&) { return ""; },
-                          .host = {.programs = folder_, .metrics_address = "127.0.0.2"}},
-                         {.on_exit = [&](const NoteExit&) { loop_->Quit(); }});
+  const auto made = LocalCluster::Make(
+      *loop_,
+      [this](const std::shared_ptr<IdentitySource>&) {
+        return network_.MakeTransport(absl::StrCat("agent-", ++transports_));
+      },
+      {.folder = folder_ + "/asks",
+       .cluster_in = [](const std::string&) { return ""; },
+       .host = {.programs = folder_, .metrics_address = "127.0.0.2", .metrics_port = 9000}},
+      {.on_exit = [&](const NoteExit&) { loop_->Quit(); }});
   ASSERT_TRUE(made.ok()) << made.status();
   (*made)->Start();
   RunUntilQuit(*loop_);
   std::ifstream log((*made)->folder().LogFile(kCoordinatorKey));
   std::ostringstream lines;
   lines << log.rdbuf();
-  EXPECT_THAT(lines.str(), testing::HasSubstr(" --metrics 127.0.0.2:0"));
+  EXPECT_THAT(lines.str(), testing::HasSubstr(" --metrics 127.0.0.2:9000"));
 }
 
 // It would wait without end. Nobody but the agent knows the address yet.

@@ -93,6 +93,7 @@ class DriverRig : public ::testing::Test {
       return *replaced_ ? absl::AbortedError("term 2 has claimed it since") : absl::OkStatus();
     };
     options.look_at_claim = std::chrono::milliseconds(5);
+    options.disks = {{"checkpoints", root_}};
     std::set<std::string> ids;
     for (const JobJournal& job : found->jobs) ids.insert(job.id);
     ASSERT_TRUE(DropUnknownJobs(Catalogue(journal_->kv(), journal_->cluster()), ids, root_).ok());

@@ -308,6 +308,30 @@ TEST_F(DriverTest, ACheckpointTakesFromItsFirstPartToItsCommit) {
   EXPECT_THAT(metrics, Not(HasSubstr("muster_checkpoint_bytes_total"))) << "members count them";
 }
 
+TEST_F(DriverTest, MetricsTellWhatAFullDiskStops) {
+  const Gauge& writable = metrics_.GetGauge("muster_journal_writable");
+  const Gauge& size = metrics_.GetGauge("muster_disk_size_bytes", "checkpoints");
+  const Gauge& free = metrics_.GetGauge("muster_disk_free_bytes", "checkpoints");
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  member.Say(SegmentFailed{view.lineage, Step(1), "disk full"});
+  member.Say(SegmentFailed{view.lineage, Step(1), "its disk is slow", /*disk_is_slow=*/true});
+  const auto failures = [this](const char* reason) {
+    return metrics_.GetCounter("muster_checkpoint_failures_total", reason).Value();
+  };
+  while (failures("disk_slow") == 0) Look();
+  EXPECT_EQ(failures("not_written"), 1);
+  while (writable.Value() != 1 || size.Value() == 0) std::this_thread::yield();
+  EXPECT_LE(free.Value(), size.Value());
+  *full_ = true;
+  member.Say(Records{{member.RecordOf(view, Step(0))}});
+  while (writable.Value() != 0) std::this_thread::yield();
+  *full_ = false;
+  while (writable.Value() != 1) std::this_thread::yield();
+}
+
 TEST_F(DriverTest, GaugesTellOfTheJobThatRunsAndOfNoneAfterIt) {
   const Gauge& members = metrics_.GetGauge("muster_members");
   const Gauge& view_number = metrics_.GetGauge("muster_view");
@@ -320,11 +344,14 @@ TEST_F(DriverTest, GaugesTellOfTheJobThatRunsAndOfNoneAfterIt) {
   member.Say(Records{{member.RecordOf(view, Step(0)), member.RecordOf(view, Step(1))}});
   while (loss.Value() != 0.5) Look();
   EXPECT_EQ(members.Value(), 1);
+  EXPECT_EQ(metrics_.GetGauge("muster_job_step", "a").Value(), 2);
+  EXPECT_EQ(metrics_.GetGauge("muster_job_loss", "a").Value(), 0.5);
   EXPECT_EQ(view_number.Value(), 1);
   EXPECT_EQ(lineage.Value(), 1);
   member.SaveState(CheckpointDir(root_, "a"), view, Step(2), 1.0f);
   EXPECT_EQ(member.Next<Leave>().exit_code, 0);
   while (!std::isnan(loss.Value())) Look();
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("job=\"a\"")));
   EXPECT_EQ(members.Value(), 0);
   EXPECT_EQ(view_number.Value(), 0);
   EXPECT_EQ(lineage.Value(), 0);

@@ -45,9 +45,20 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetHistogram("muster_checkpoint_stall_seconds");
   metrics.GetCounter("muster_checkpoint_bytes_total");
   metrics.GetCounter("muster_checkpoints_committed_total");
+  metrics.GetCounter("muster_checkpoint_failures_total", "disk_slow");
+  metrics.GetGauge("muster_disk_free_bytes", "store");
+  metrics.GetGauge("muster_disk_size_bytes", "store");
+  metrics.GetGauge("muster_journal_writable");
+  metrics.GetGauge("muster_certificate_end_timestamp_seconds");
   for (const char* queue : {"mailbox", "transport", "checkpoint"})
     metrics.GetGauge("muster_queue_depth", queue);
   metrics.GetGauge("muster_jobs", "running");
+  metrics.GetGauge("muster_job_step", "a");
+  metrics.GetGauge("muster_job_steps_wanted", "a");
+  metrics.GetGauge("muster_job_loss", "a");
+  metrics.GetGauge("muster_job_checkpoint_step", "a");
+  metrics.GetCounter("muster_job_recoveries_total", "a");
+  metrics.GetCounter("muster_job_rewinds_total", "a");
   metrics.GetGauge("muster_hosts", "up");
   metrics.GetGauge("muster_host_slots", "used");
   metrics.GetGauge("muster_host_devices", "used");
@@ -77,7 +88,7 @@ const char* TypeName(MetricKind kind) {
 }
 
 TEST(Metrics, NamesEqualTheCatalogue) {
-  Metrics metrics({"job", "worker", "w1"}, "0.1.0");
+  Metrics metrics({.role = "coordinator"}, "0.1.0");  // who alone has series of jobs
   ResolveAll(metrics);
   std::map<std::string, std::string> expected;
   for (const MetricEntry& entry : kCatalog)
@@ -127,6 +138,20 @@ TEST(Metrics, TheSameNameAndValueIsTheSameHandle) {
   Counter& a = metrics.GetCounter("muster_http_requests_total", "200");
   EXPECT_EQ(&a, &metrics.GetCounter("muster_http_requests_total", "200"));
   EXPECT_NE(&a, &metrics.GetCounter("muster_http_requests_total", "404"));
+}
+
+TEST(Metrics, SeriesOfAJobEndWithIt) {
+  Metrics metrics({.role = "coordinator"}, "0.1.0");
+  for (const char* job : {"a", "b"}) {
+    metrics.GetGauge("muster_job_step", job).Set(7);
+    metrics.GetCounter("muster_job_rewinds_total", job).Add();
+  }
+  metrics.ForgetJob("a");
+  metrics.ForgetJob("never there");
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, Not(HasSubstr("job=\"a\"")));
+  EXPECT_THAT(text, HasSubstr("muster_job_step{role=\"coordinator\",job=\"b\"} 7\n"));
+  EXPECT_EQ(metrics.GetCounter("muster_job_rewinds_total", "a").Value(), 0) << "it begins anew";
 }
 
 TEST(Metrics, SeriesAreBounded) {
@@ -181,7 +206,7 @@ TEST(Metrics, PromtoolFindsNothingToSay) {
   if (std::system("promtool --version >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "promtool is not installed (Debian package prometheus)";
   }
-  Metrics metrics({"job", "worker", "w1"}, "0.1.0");
+  Metrics metrics({.role = "coordinator"}, "0.1.0");
   ResolveAll(metrics);
   const std::string said = testing::TempDir() + "/promtool_said";
   FILE* pipe = popen(absl::StrCat("promtool check metrics >'", said, "' 2>&1").c_str(), "w");
