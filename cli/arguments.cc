@@ -43,6 +43,9 @@ constexpr char kExamples[] =
     "muster cancel JOB ends it for good\n"
     "  muster top                                            hosts and jobs, each second; muster "
     "drain HOST empties a host\n"
+    "  muster doctor                                         what is wrong here, or with a "
+    "cluster, "
+    "and what to do\n"
     "\n"
     "muster COMMAND --help explains a command. Exit codes: 0 done, 64 bad configuration, 65 bad "
     "data, 66 a step\n"
@@ -51,6 +54,8 @@ constexpr char kExamples[] =
     "78 another numeric environment or version than its job's, 1 otherwise; of a worker or server "
     "also 69\n"
     "another process has taken its place.";
+
+constexpr char kCompletes[] = "__complete";
 
 constexpr char kMissingHost[] = "host is required: the name of a host (muster hosts shows them)";
 
@@ -130,6 +135,14 @@ std::string MissingJob(const std::string& command, const RemoteArguments& remote
                       " --help explains what is allowed.\n");
 }
 
+// Those after "__complete --".
+std::vector<std::string> WordsToComplete(int argc, const char* const* argv) {
+  std::vector<std::string> words(argv + 2, argv + argc);
+  if (!words.empty() && words.front() == "--") words.erase(words.begin());
+  if (words.empty()) words.emplace_back();
+  return words;
+}
+
 // CLI11 says only that a command is missing.
 std::string UnknownCommand(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return "";
@@ -167,33 +180,33 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
 
 }  // namespace
 
-Parsed ParseArguments(int argc, const char* const* argv) {
-  TrainArguments train;
+CommandLine::CommandLine() : app(kAbout, "muster") {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  RunArguments run;
-  UpArguments up;
   up.slots = cores;
-  AgentArguments agent;
   agent.slots = cores;
-  RemoteArguments remote;
-  DemoArguments demo;
-  CertsArguments certs;
-  CLI::App app(kAbout, "muster");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   app.failure_message(FailureText);
-  Parsed parsed;
-  AddTrain(app, train, parsed.log);
-  AddRun(app, run, parsed.log);
-  AddDemo(app, demo, parsed.log);
-  AddUp(app, up, parsed.log);
-  AddAgent(app, agent, parsed.log);
+  AddTrain(app, train, log);
+  AddRun(app, run, log);
+  AddDemo(app, demo, log);
+  AddUp(app, up, log);
+  AddAgent(app, agent, log);
   AddRemotes(app, remote);
-  std::string workers;  // of scale, which `remote` has as numbers
   AddHostCommands(app, remote, workers);
   AddTokenCommands(app, remote);
   AddCerts(app, certs, remote);
+  AddDoctor(app, doctor, coordinator);
+  AddCompletion(app, completion);
   app.footer(kExamples);
+}
+
+Parsed ParseArguments(int argc, const char* const* argv) {
+  // What the scripts of `muster completion` ask; the words are not ours to refuse.
+  if (argc > 1 && absl::string_view(argv[1]) == kCompletes)
+    return {.arguments = CompletionArguments{.words = WordsToComplete(argc, argv)}};
+  CommandLine line;
+  CLI::App& app = line.app;
   if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
     return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
   // Scripts for torchrun are full of -nr, which is no option of one letter.
@@ -207,32 +220,44 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     std::ostringstream out;
     const int code = app.exit(error, out, out);
-    parsed.exit_code = code == 0 ? kExitDone : kExitBadConfiguration;
-    parsed.text = out.str();
-    return parsed;
+    return {.exit_code = code == 0 ? kExitDone : kExitBadConfiguration, .text = out.str()};
   }
+  Parsed parsed{.log = line.log};
   const CLI::App& first = *app.get_subcommands().front();
   const bool is_pair = !first.get_subcommands().empty();
   const CLI::App& given = is_pair ? *first.get_subcommands().front() : first;
   const std::string name =
       is_pair ? absl::StrCat(first.get_name(), " ", given.get_name()) : first.get_name();
   if (name == "train") {
-    parsed.arguments = train;
+    parsed.arguments = line.train;
   } else if (name == "run") {
+    RunArguments& run = line.run;
     if (run.epochs) run.settings.push_back(absl::StrCat("epochs=", *run.epochs));
     run.words.assign(words.begin() + 2, words.end());
     parsed.arguments = run;
   } else if (name == "demo") {
-    parsed.arguments = demo;
+    parsed.arguments = line.demo;
   } else if (name == "up") {
-    parsed.arguments = up;
+    parsed.arguments = line.up;
   } else if (name == "agent") {
-    parsed.arguments = agent;
+    parsed.arguments = line.agent;
   } else if (name == "certs init" || name == "certs show") {
-    certs.command =
+    line.certs.command =
         name == "certs init" ? CertsArguments::Command::kInit : CertsArguments::Command::kShow;
-    parsed.arguments = certs;
+    parsed.arguments = line.certs;
+  } else if (name == "completion") {
+    parsed.arguments = line.completion;
+  } else if (name == "doctor") {
+    // Of its folder nothing is read here: where that hangs, doctor is to say it.
+    RemoteArguments& remote = line.doctor.remote;
+    remote.has_dir = given.count("--dir") > 0;
+    remote.has_to = given.count("--to") > 0;
+    remote.to = UrlFrom(remote.to);
+    if (std::string wrong = remote.has_to ? WrongAddress(name, remote.to) : ""; !wrong.empty())
+      return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
+    parsed.arguments = line.doctor;
   } else {
+    RemoteArguments& remote = line.remote;
     remote.command = RemoteCommand(name);
     remote.has_dir = given.get_option_no_throw("--dir") != nullptr && given.count("--dir") > 0;
     if (std::string missing = MissingJob(name, remote); !missing.empty())

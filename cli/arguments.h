@@ -209,8 +209,22 @@ struct DemoArguments {
   std::string dir;  // empty: a fresh one
 };
 
-using Arguments = std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments,
-                               RemoteArguments, DemoArguments, CertsArguments>;
+struct DoctorArguments {
+  RemoteArguments remote;                 // the cluster and the folder that are looked at
+  std::vector<std::string> listen;        // HOST:PORT of which it is seen whether they are free
+  std::vector<std::string> coordinators;  // HOST:PORT, as muster agent is given them
+  std::string identity;                   // of this host: a folder; empty: none
+};
+
+struct CompletionArguments {
+  std::string shell;  // bash, zsh, fish: whose script is printed
+  // Else the words after `muster` so far, the last of which is being typed.
+  std::vector<std::string> words;
+};
+
+using Arguments =
+    std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments, RemoteArguments,
+                 DemoArguments, CertsArguments, DoctorArguments, CompletionArguments>;
 
 struct Parsed {
   Arguments arguments;

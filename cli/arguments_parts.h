@@ -21,6 +21,31 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote);
 void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& workers);
 void AddTokenCommands(CLI::App& app, RemoteArguments& remote);
 void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote);
+// `coordinator`: of doctor, which has it as a list.
+void AddDoctor(CLI::App& app, DoctorArguments& doctor, std::string& coordinator);
+void AddCompletion(CLI::App& app, CompletionArguments& completion);
+
+// All commands with all their options, and what they fill. It parses a command line, and says what
+// may stand on one.
+struct CommandLine {
+  CommandLine();
+  CommandLine(const CommandLine&) = delete;  // the options of `app` point to the rest
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  TrainArguments train;
+  RunArguments run;
+  UpArguments up;
+  AgentArguments agent;
+  RemoteArguments remote;
+  DemoArguments demo;
+  CertsArguments certs;
+  DoctorArguments doctor;
+  CompletionArguments completion;
+  LogFlags log;
+  std::string workers;      // of scale, which `remote` has as numbers
+  std::string coordinator;  // of doctor, which has it as a list
+  CLI::App app;
+};
 
 // A command that asks a cluster, with the options that all of these have.
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote);

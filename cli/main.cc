@@ -36,6 +36,8 @@
 #include "cli/arguments.h"
 #include "cli/certs.h"
 #include "cli/cluster.h"
+#include "cli/complete.h"
+#include "cli/doctor/doctor.h"
 #include "cli/remote.h"
 #include "cli/run.h"
 #include "cli/ssh_input.h"
@@ -450,6 +452,42 @@ absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
   };
 }
 
+// A thread of a check, or of a question, that hangs ends with the process alone.
+[[noreturn]] void EndAtOnce(int code) { std::_Exit(code); }
+
+int Doctor(const cli::DoctorArguments& given, StandardOutput& output) {
+  cli::DoctorArguments arguments = given;
+  arguments.remote.may_ask_in_plain_text = MaySpeakPlaintext();
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const char* temporary = std::getenv("TMPDIR");
+  cli::DoctorSurroundings surroundings{
+      .programs = ProgramFolder(),
+      .visible_devices = visible ? std::optional<std::string>(visible) : std::nullopt,
+      .temporary = temporary != nullptr && *temporary != '\0' ? temporary : "/tmp",
+      .find_what_it_shows = [places = TokenPlacesOfOurs()](cli::RemoteArguments& remote) {
+        return cli::FindWhatItShows(places, remote);
+      }};
+  surroundings.devices = [visible = surroundings.visible_devices] {
+    return agent::DevicesOfHost("auto", visible);
+  };
+  const cli::Examined examined = cli::Doctor(arguments, surroundings, TerminalOfOurs());
+  const int code = output.CodeOnceWritten(examined.exit_code, "muster");
+  if (!examined.all_ended) EndAtOnce(code);
+  return code;
+}
+
+int Complete(const cli::CompletionArguments& arguments, StandardOutput& output) {
+  constexpr Duration kPatience = std::chrono::seconds(1);
+  if (!arguments.shell.empty()) {
+    std::cout << cli::CompletionScript(arguments.shell) << std::flush;
+    return output.CodeOnceWritten(kExitDone, "muster");
+  }
+  const cli::Completion completion = cli::Complete(arguments.words);
+  cli::PrintCompletion(completion, cli::FromCluster(completion, TokenPlacesOfOurs(), kPatience),
+                       std::cout);
+  EndAtOnce(kExitDone);
+}
+
 cli::RunSurroundings SurroundingsOfOurs() {
   cli::RunSurroundings surroundings{.machine = HostName(), .wait = WaitForSignal};
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -538,6 +576,10 @@ int Main(int argc, char** argv) {
       std::cerr << "muster certs: " << PrintableLines(code.status().message()) << std::endl;
     return output.CodeOnceWritten(code.ok() ? *code : ExitCodeOf(code.status()), "muster");
   }
+  if (const auto* doctor = std::get_if<cli::DoctorArguments>(&parsed.arguments))
+    return Doctor(*doctor, output);
+  if (const auto* completion = std::get_if<cli::CompletionArguments>(&parsed.arguments))
+    return Complete(*completion, output);
   // What follows goes on without its output: what it starts is what counts.
   if (const std::optional<int> code = agent::ReapForAChild()) return *code;
   agent::BlockSignals();  // before the transport starts its threads

@@ -25,18 +25,20 @@ Words LinesOf(const std::string& path) {
   return absl::StrSplit(ReadWholeFile(path, kMostBytes).value_or(""), '\n');
 }
 
-bool HasMemory(const std::string& controllers) {
+bool Has(const std::string& controllers, const std::string& controller) {
   const Words names = absl::StrSplit(controllers, ',');
-  return std::find(names.begin(), names.end(), "memory") != names.end();
+  return std::find(names.begin(), names.end(), controller) != names.end();
 }
 
 // Version 1 has a tree for each controller, version 2 one for all. Lines
 // "NUMBER:CONTROLLERS:PATH".
-std::optional<std::string> OurPath(const std::string& root, CgroupVersion version) {
+std::optional<std::string> OurPath(const std::string& root, CgroupVersion version,
+                                   const std::string& controller) {
   for (const std::string& line : LinesOf(root + "/proc/self/cgroup")) {
     const Words parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (parts.size() != 3) continue;
-    if (version == CgroupVersion::k1 ? HasMemory(parts[1]) : parts[1].empty()) return parts[2];
+    if (version == CgroupVersion::k1 ? Has(parts[1], controller) : parts[1].empty())
+      return parts[2];
   }
   return std::nullopt;
 }
@@ -47,14 +49,15 @@ struct Mount {
   std::string point;
 };
 // Lines "ID PARENT DEVICE TOP POINT OPTIONS … - TYPE SOURCE SUPER_OPTIONS".
-std::optional<Mount> MountOf(const std::string& root, CgroupVersion version) {
+std::optional<Mount> MountOf(const std::string& root, CgroupVersion version,
+                             const std::string& controller) {
   const bool first = version == CgroupVersion::k1;
   for (const std::string& line : LinesOf(root + "/proc/self/mountinfo")) {
     const Words words = absl::StrSplit(line, ' ');
     const auto dash = std::find(words.begin(), words.end(), "-");
     if (words.size() < 6 || words.end() - dash < 4) continue;
     if (*(dash + 1) != (first ? "cgroup" : "cgroup2")) continue;
-    if (!first || HasMemory(*(dash + 3))) return Mount{words[3], root + words[4]};
+    if (!first || Has(*(dash + 3), controller)) return Mount{words[3], root + words[4]};
   }
   return std::nullopt;
 }
@@ -70,8 +73,13 @@ std::string BelowTop(const std::string& path, const std::string& top) {
 }  // namespace
 
 std::vector<std::string> MemoryCgroups(CgroupVersion version, const std::string& root) {
-  const std::optional<std::string> path = OurPath(root, version);
-  const std::optional<Mount> mount = path ? MountOf(root, version) : std::nullopt;
+  return CgroupsOf(version, "memory", root);
+}
+
+std::vector<std::string> CgroupsOf(CgroupVersion version, const std::string& controller,
+                                   const std::string& root) {
+  const std::optional<std::string> path = OurPath(root, version, controller);
+  const std::optional<Mount> mount = path ? MountOf(root, version, controller) : std::nullopt;
   if (!mount) return {};
   std::vector<std::string> folders;
   std::string below = BelowTop(*path, mount->top);

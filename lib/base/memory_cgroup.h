@@ -1,5 +1,5 @@
-// The cgroups that keep account of this process's memory, of version 1 or 2, also where we see only
-// a part of their tree; and how much memory they leave us.
+// The cgroups that keep account of what this process uses, above all of its memory, of version 1 or
+// 2, also where we see only a part of their tree; and how much memory they leave us.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,9 @@ enum class CgroupVersion { k1, k2 };
 // Empty: there is none of this version that has to do with memory. `root` goes before every path,
 // /proc among them: for tests.
 std::vector<std::string> MemoryCgroups(CgroupVersion version, const std::string& root = "");
+// The same of another controller: "cpu", "pids". Version 2 has one tree for all of them.
+std::vector<std::string> CgroupsOf(CgroupVersion version, const std::string& controller,
+                                   const std::string& root = "");
 
 // In bytes; INT64_MAX where the system does not tell.
 int64_t MemoryOfMachine();

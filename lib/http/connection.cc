@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
 #include "lib/base/check.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
@@ -398,7 +399,8 @@ void Connection::WriteAnswer(const Response& response, bool keep_alive) {
   const bool head = parser_->get().method() == beast::http::verb::head;
   parser_->get().body() = {};
   body_room_.reset();
-  Write(FormatResponse(response, {.keep_alive = keep_alive, .without_body = head}),
+  Write(FormatResponse(response,
+                       {.keep_alive = keep_alive, .without_body = head, .now = absl::Now()}),
         &Connection::AfterAnswer);
 }
 

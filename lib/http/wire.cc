@@ -58,6 +58,10 @@ std::string FormatResponse(const Response& response, const AnswerForm& form) {
   std::string out = absl::StrCat(StatusLine(response.status), kAlways);
   if (!response.content_type.empty())
     absl::StrAppend(&out, "Content-Type: ", Clean(response.content_type), "\r\n");
+  if (form.now)
+    absl::StrAppend(&out, "Date: ",
+                    absl::FormatTime("%a, %d %b %Y %H:%M:%S GMT", *form.now, absl::UTCTimeZone()),
+                    "\r\n");
   absl::StrAppend(&out, "Content-Length: ", response.body.size(), "\r\n");
   absl::StrAppend(&out, "Connection: ", form.keep_alive ? "keep-alive" : "close", "\r\n");
   for (const auto& [name, value] : response.headers)

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "lib/http/message.h"
 
 namespace muster::http {
@@ -22,6 +23,9 @@ absl::StatusOr<std::optional<size_t>> FindHeadEnd(absl::string_view bytes);
 struct AnswerForm {
   bool keep_alive = true;
   bool without_body = false;  // the answer to HEAD
+  // By the wall, as its header Date says it: whoever asks compares clocks by it. Nothing: no
+  // header.
+  std::optional<absl::Time> now{};
 };
 // Control characters in header values of `response` are dropped.
 std::string FormatResponse(const Response& response, const AnswerForm& form);

@@ -49,6 +49,12 @@ TEST(FormatResponse, StatesLengthAndConnection) {
   EXPECT_THAT(FormatResponse({}, {.keep_alive = false}), HasSubstr("Connection: close\r\n"));
 }
 
+TEST(FormatResponse, TellsTheTimeAsHttpWritesIt) {
+  EXPECT_THAT(FormatResponse({}, {.now = absl::FromUnixSeconds(784111777)}),
+              HasSubstr("\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n"));
+  EXPECT_THAT(FormatResponse({}, {}), Not(HasSubstr("Date:")));
+}
+
 TEST(FormatResponse, HeadHasTheLengthButNoBody) {
   const std::string text = FormatResponse({.body = "12345"}, {.without_body = true});
   EXPECT_THAT(text, HasSubstr("Content-Length: 5\r\n"));
