@@ -246,7 +246,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
   command
       ->add_option("--webhooks", up.webhooks,
                    "who is told of what happens to jobs, by signed HTTPS requests, as this file "
-                   "says (docs/operations.md); it is read again when it changes")
+                   "says (docs/webhooks.md); it is read again when it changes")
       ->type_name("WEBHOOKS.yaml");
   AddHost(*command, up);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")

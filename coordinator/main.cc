@@ -208,7 +208,7 @@ void Define(CLI::App& app, Arguments& arguments) {
       ->needs(launcher);
   app.add_option("--webhooks", arguments.webhooks,
                  "a file that says who is told of what happens to jobs, by signed HTTPS requests, "
-                 "in YAML (docs/operations.md); it is read again when it changes");
+                 "in YAML (docs/webhooks.md); it is read again when it changes");
   app.add_option("--certificate-seconds", arguments.certificate_seconds,
                  "how long certificates of members last, which this coordinator signs with "
                  "--authority, or where the folder of --identity holds authority.key (tests)")

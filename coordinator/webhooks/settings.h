@@ -1,4 +1,4 @@
-// Which webhooks there are, as the operator says in the file of --webhooks (docs/operations.md):
+// Which webhooks there are, as the operator says in the file of --webhooks (docs/webhooks.md):
 //
 //   webhooks:
 //     - name: chat

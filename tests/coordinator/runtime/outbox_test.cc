@@ -1,6 +1,7 @@
 // What webhooks are to be told is written with what decides it, or not at all.
 #include "coordinator/runtime/outbox.h"
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -211,6 +212,7 @@ TEST_F(OutboxOfJournalTest, AChangeAndItsEventAreOneBatch) {
 
 TEST(OutboxOfTermsTest, TheNextTermKnowsWhatWasTold) {
   const std::string folder = testing::TempDir() + "/outbox-terms";
+  std::filesystem::remove_all(folder);  // of a run before
   for (int term = 1; term <= 2; ++term) {
     const auto journal = *Journal::Open(OpenRocks(folder, JournalFamilies()).value());
     std::vector<std::string> damaged;
