@@ -27,7 +27,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
@@ -350,8 +349,8 @@ TEST(DoctorNetworkTest, APortIsFreeOrSomebodyHasIt) {
 class Listener {
  public:
   Listener() {
-    bind(fd_, reinterpret_cast<sockaddr*>(&at_), size_);
-    listen(fd_, 1);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&at_), size_), 0);
+    EXPECT_EQ(listen(fd_, 1), 0);
     getsockname(fd_, reinterpret_cast<sockaddr*>(&at_), &size_);
   }
   ~Listener() { close(fd_); }
