@@ -87,20 +87,16 @@ constexpr char kRunFooter[] =
     "OMP_NUM_THREADS";
 
 constexpr char kUpFooter[] =
-    "A job starts when its least number of workers and its servers fit into the free slots; until "
-    "then it waits,\n"
-    "by priority, then first come first served. A fault plan is as for muster train; `job: ID` in "
-    "a "
-    "fault says\n"
-    "whose process and steps are meant.\n"
-    "\n"
-    "Ctrl-C stops everything without a checkpoint and names the jobs that it cuts off; the same "
-    "command goes on\n"
-    "with them.\n"
-    "\n"
-    "Example, the second line from another terminal:\n"
-    "  muster up --dir cluster --listen 127.0.0.1:8080 --slots 4\n"
-    "  muster submit examples/counting.yaml --dir cluster";
+    R"(A job starts when its least number of workers and its servers fit into the free slots; until then it waits,
+by priority, then first come first served. A fault plan is as for muster train; `job: ID` in a fault says
+whose process and steps are meant.
+
+Ctrl-C stops everything without a checkpoint and names the jobs that it cuts off; the same command goes on
+with them.
+
+Example, the second line from another terminal:
+  muster up --dir cluster --listen 127.0.0.1:8080 --slots 4
+  muster submit examples/counting.yaml --dir cluster)";
 
 constexpr char kWhoseLog[] = "the processes' logs";
 

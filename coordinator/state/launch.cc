@@ -89,15 +89,18 @@ LaunchDecision DecideLaunches(const std::vector<const JobJournal*>& under_way,
     else
       waiting.push_back(job);
   }
+  const auto quota_of = [&quotas](const std::string& name_space) {
+    const auto it = quotas.find(name_space);
+    return it == quotas.end() ? std::nullopt : it->second.slots;
+  };
   LaunchDecision decision;
   // One that was scaled has more than it was granted as far as that is left.
   for (const JobJournal* job : under_way) {
     if (job->launch.number == 0 || !job->launch.is_elastic) continue;
     const std::string& name_space = job->spec.queue.name_space;
-    const auto quota = quotas.find(name_space);
     int64_t more = std::max(0, MembersOf(*job) - job->launch.hosts);
-    if (quota != quotas.end() && quota->second.slots)
-      more = std::clamp<int64_t>(*quota->second.slots - held[name_space], 0, more);
+    if (const auto quota = quota_of(name_space))
+      more = std::clamp<int64_t>(*quota - held[name_space], 0, more);
     held[name_space] += more;
     decision.most[job->id] = static_cast<int32_t>(job->launch.hosts + more);
   }
@@ -108,9 +111,9 @@ LaunchDecision DecideLaunches(const std::vector<const JobJournal*>& under_way,
   std::map<std::string, std::string> first_waits;  // by namespace
   for (const JobJournal* job : waiting) {
     const std::string& name_space = job->spec.queue.name_space;
-    const auto quota = quotas.find(name_space);
-    const bool is_bound = quota != quotas.end() && quota->second.slots.has_value();
-    const int32_t most = is_bound ? *quota->second.slots : 0;
+    const auto quota = quota_of(name_space);
+    const bool is_bound = quota.has_value();
+    const int32_t most = quota.value_or(0);
     const int32_t members = MembersOf(*job);
     const std::string needs = absl::StrCat("needs ", Plural(members, "slot"), "; ");
     if (is_bound && members > most) {  // it holds up nobody
