@@ -214,7 +214,7 @@ TEST(OutboxOfTermsTest, TheNextTermKnowsWhatWasTold) {
   const std::string folder = testing::TempDir() + "/outbox-terms";
   std::filesystem::remove_all(folder);  // of a run before
   for (int term = 1; term <= 2; ++term) {
-    const auto journal = *Journal::Open(OpenRocks(folder, JournalFamilies()).value());
+    const auto journal = *Journal::Open(OpenRocks(folder + "/journal", JournalFamilies()).value());
     std::vector<std::string> damaged;
     ASSERT_TRUE(journal->Load(damaged).ok());
     journal->KeepOutbox();
