@@ -33,6 +33,7 @@ const std::map<std::string, Values>& KnownTypes() {
       {"FILE", {AlsoFrom::kFiles}},
       {"SPEC.yaml", {AlsoFrom::kFiles}},
       {"PLAN.yaml", {AlsoFrom::kFiles}},
+      {"WEBHOOKS.yaml", {AlsoFrom::kFiles}},
       {"DIR", {AlsoFrom::kFolders}},
       {"FOLDER", {AlsoFrom::kFolders}},
       {"JOB", {AlsoFrom::kJobs}},

@@ -91,6 +91,7 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       stops_since_(now),
       last_tick_(now),
       journal_(std::move(job.journal)),
+      inherited_(journal_.number),
       membership_({leadership_.settings.lease, leadership_.settings.thread_patience},
                   journal_.lanes.Gone()),
       reach_(leadership_.settings.lease * 2 / 3),  // two life signs
@@ -588,13 +589,13 @@ std::string JobRun::WhyJournalIsOlder(const Join& join) const {
   if (join.sealed > journal_.number)
     return absl::StrCat("it was told of view ", join.sealed.value(), ", the journal has ",
                         journal_.number.value());
-  // A member hears of a view in the term in which that is formed. So this one was told of another
-  // view of that number, by a coordinator that decides beside us.
-  const auto is_of_another = [&](ViewNumber number, TermNumber term) {
-    return join.sealed >= number && join.term < term;
-  };
-  if ((change_ && is_of_another(change_->number(), leadership_.term)) ||
-      (journal_.view && is_of_another(journal_.view->number, journal_.view->term)))
+  // A member hears of a view in the term in which that is formed, and of none before the journal
+  // does. So this one was told of another view of that number, by a coordinator that decided beside
+  // us, or beside the one before us.
+  const bool is_of_another =
+      (join.sealed > inherited_ && join.term < leadership_.term) ||
+      (journal_.view && join.sealed >= journal_.view->number && join.term < journal_.view->term);
+  if (is_of_another)
     return absl::StrCat("it was told of view ", join.sealed.value(), " in term ", join.term.value(),
                         ", the journal has another one of that number");
   const bool same_lineage =

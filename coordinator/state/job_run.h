@@ -271,6 +271,8 @@ class JobRun {
   Time last_tick_;
 
   JobJournal journal_;
+  // The highest number of a view that the journal had when this coordinator came to the job.
+  const ViewNumber inherited_;
   Membership membership_;
   std::optional<Reattachment> reattachment_;
   std::optional<ViewChange> change_;

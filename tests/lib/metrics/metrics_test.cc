@@ -65,6 +65,7 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetGauge("muster_records_pending");
   metrics.GetCounter("muster_http_requests_total", "200");
   metrics.GetCounter("muster_sse_dropped_total");
+  metrics.GetCounter("muster_webhook_deliveries_total", "delivered");
   metrics.GetCounter("muster_frames_refused_total", "old_view");
 }
 
