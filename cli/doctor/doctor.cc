@@ -82,7 +82,12 @@ Scope ScopeInTime(const RemoteArguments& remote, const DoctorSurroundings& surro
                   bool* ended) {
   std::packaged_task<Scope()> look([=] { return ScopeOf(remote, surroundings); });
   std::future<Scope> found = look.get_future();
-  std::thread(std::move(look)).detach();
+  try {
+    std::thread(std::move(look)).detach();
+  } catch (const std::system_error&) {  // this user may have no more threads
+    *ended = true;
+    return ScopeOf(remote, surroundings);
+  }
   *ended = found.wait_for(kPatience) == std::future_status::ready;
   if (*ended) return found.get();
   return {.remote = remote,

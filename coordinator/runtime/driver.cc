@@ -483,8 +483,14 @@ void Driver::NoteForWebhooks(const Announce& action) {
   const JobJournal* job = journal_.keeps_outbox() ? coordinator_.jobs().Find(action.job) : nullptr;
   if (job == nullptr) return;
   if (auto event =
-          EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis()))
+          EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis())) {
+    // A checkpoint that fails is told by each of its members.
+    if (event->type == last_failed_.type && event->job == last_failed_.job &&
+        event->start == last_failed_.start && event->step == last_failed_.step)
+      return;
+    if (event->type == "checkpoint.failed") last_failed_ = *event;
     unsaved_.emplace_back(*std::move(event));
+  }
 }
 
 void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std::move(call)); }

@@ -407,8 +407,9 @@ void JobRun::On(const SignatureAsked& asked) {
 void JobRun::GiveAnotherPlace(const ProcessExited& exited) {
   for (const auto& [id, live] : membership_.live())
     if (id.name == exited.name && id.incarnation != exited.lanes.incarnation) return;
-  Placement& placement = journal_.placements.at(exited.name);
-  placement = {.role = placement.role, .leaving = placement.leaving};
+  const auto it = journal_.placements.find(exited.name);
+  if (it == journal_.placements.end()) return;
+  it->second = {.role = it->second.role, .leaving = it->second.leaving};
   Persist();
   Say("process", absl::StrCat(exited.name,
                               " gets another place: in its own it was told that "

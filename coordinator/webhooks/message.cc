@@ -9,8 +9,10 @@
 
 namespace muster::coordinator {
 
-std::string WebhookId(const std::string& cluster, OutboxPlace place) {
-  return absl::StrCat(cluster, "-", place.term, "-", place.seq);
+// The time tells it from that of a coordinator which was on another copy of the store in that term.
+std::string WebhookId(const std::string& cluster, const PlacedEvent& placed) {
+  return absl::StrCat(cluster, "-", placed.place.term, "-", placed.place.seq, "-",
+                      placed.event.unix_ms);
 }
 
 std::string WebhookBody(const std::string& cluster, const PlacedEvent& placed) {

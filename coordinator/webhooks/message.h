@@ -13,7 +13,7 @@
 namespace muster::coordinator {
 
 // "CLUSTER-TERM-NUMBER": the same each time that the event is sent, and no other event's.
-std::string WebhookId(const std::string& cluster, OutboxPlace place);
+std::string WebhookId(const std::string& cluster, const PlacedEvent& placed);
 
 // JSON, the same bytes each time.
 std::string WebhookBody(const std::string& cluster, const PlacedEvent& placed);

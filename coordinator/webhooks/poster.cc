@@ -104,6 +104,8 @@ WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::str
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http");  // the latter on loopback alone
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // its file may be replaced
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);        // does not wait for a resolver that hangs
   if (!ca_file_.empty()) {
     curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file_.c_str());
     curl_easy_setopt(curl, CURLOPT_CAPATH, nullptr);

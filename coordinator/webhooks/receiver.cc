@@ -120,7 +120,7 @@ void Receiver::Send(const PlacedEvent& placed) {
     return;
   }
   const std::string& cluster = around_.journal.cluster();
-  const std::string id = WebhookId(cluster, placed.place);
+  const std::string id = WebhookId(cluster, placed);
   const std::string body = WebhookBody(cluster, placed);
   const int64_t unix_seconds = absl::ToUnixSeconds(absl::Now());
   const WebhookAnswer answer = poster_.Post(

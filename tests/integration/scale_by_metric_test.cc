@@ -69,7 +69,7 @@ TEST_F(ScaleByMetricTest, AJobHasAsManyWorkersAsTheMetricAsksFor) {
   EXPECT_THAT(Scale("scalar(vector(1000))", {"--dry-run"}), HasSubstr("3 workers, and not 2"));
   EXPECT_EQ(MostWorkers(), 2);
   EXPECT_THAT(Scale("scalar(vector(1000))"), HasSubstr("3 workers, and not 2"));
-  EXPECT_THAT(Scale("vector(0)"), HasSubstr("1 workers, and not 3"));
+  EXPECT_THAT(Scale("vector(0)"), HasSubstr("1 worker, and not 3"));
   EXPECT_EQ(MostWorkers(), 1);
 
   EXPECT_THAT(Scale("nothing_like_that"), HasSubstr("1 scale_by_metric: --query has 0 results"));

@@ -125,7 +125,7 @@ class Receiver:
             if bodies.setdefault(event_id, body) != body:
                 complaints.append(f'{event_id}: its body is not the one that came before')
             if taken:
-                by_job[job].append((tuple(int(part) for part in event_id.split('-')[-2:]), kind))
+                by_job[job].append((tuple(int(part) for part in event_id.split('-')[-3:-1]), kind))
         repeats = len(self.came) - len(bodies)
         if repeats < len(JOBS):
             complaints.append(f'{repeats} events came again, and {len(JOBS)} were cut')

@@ -12,10 +12,13 @@ LAUNCH = "muster-launch"  # the ConfigMap with the template of pods
 
 
 class Faults(HostTest):
+    options = {**HostTest.options, "KUBE_CONTROLLER_MANAGER_FLAGS":
+               "--node-monitor-grace-period=12s --node-monitor-period=1s"}
+
     def until_waits(self, job, words, seconds=60):
         self.until(f"{job} to wait for: {words}", lambda: words in self.job(job).get("waits_for", ""), seconds)
 
-    def put_back(self, *words):
+    def put_back(self):
         """What a test has taken away: from the manifests, as people would."""
         self.cluster.kubectl("apply", "-k", self.manifests / "overlays/dev")
 
@@ -103,6 +106,34 @@ class Faults(HostTest):
         done = self.until_state("twice", "done", "failed", "stopped")
         self.assertEqual((done["state"], done["digest"]), ("done", self.digest(8)), done["reason"])
         self.assertTrue(self.ask("GET", "/v1/jobs/twice/audit")[1]["ok"])
+
+    def test_a_pod_is_evicted(self):
+        self.submit("evicted", counting(FIXED))
+        self.until_step("evicted", 50)
+        pod = self.pods("evicted")[1]["metadata"]
+        self.cluster.kubectl("create", "--raw", f"/api/v1/namespaces/{JOBS}/pods/{pod['name']}/eviction", "-f", "-",
+                             text=json.dumps({"apiVersion": "policy/v1", "kind": "Eviction",
+                                              "metadata": {"name": pod["name"], "namespace": JOBS}}))
+        self.until("another pod in its place", lambda: len(
+            [each for each in self.pods("evicted") if each["metadata"]["uid"] != pod["uid"]]) == 3)
+        self.assertEqual(self.assert_done("evicted")["rewinds"], 0)
+
+    def test_zz_a_node_is_lost(self):
+        """The last one by its name, as it does not come back. Its pod is replaced once that is certain."""
+        self.submit("node", counting({"min": 1, "max": 3}, epochs=8))
+        self.until_step("node", 50)
+        system = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["spec"]["nodeName"]
+        on = {pod["spec"]["nodeName"]: pod for pod in self.pods("node") if pod["spec"]["nodeName"] != system}
+        self.assertTrue(on, "each pod of the job is on the coordinator's node")
+        node, pod = sorted(on.items())[0]
+        before = pod["metadata"]["uid"]
+        os.kill(self.cluster.process(f"kubelet-{node}"), signal.SIGKILL)
+        self.until("a view without it", lambda: self.job("node")["recoveries"] > 0)
+        self.until_step("node", self.job("node")["step"] + 100)
+        self.cluster.kubectl("delete", "node", node)
+        self.until("another pod in its place", lambda: len(
+            [each for each in self.pods("node") if each["metadata"]["uid"] != before]) == 3)
+        self.assertEqual(self.assert_done("node", epochs=8)["rewinds"], 0)
 
     def test_an_image_cannot_be_had(self):
         image = BUILD / "kube-images/localhost/muster"

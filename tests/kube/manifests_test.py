@@ -11,11 +11,14 @@ from cluster import CACHE, ROOT, ClusterTest, main
 
 K8S = ROOT / "deploy/k8s"
 OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
-FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/kubeflow")
+FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu",
+           "overlays/kubeflow")
 # What no overlay has: each beside the base.
 COMPONENTS = ("tls-files", "rdma", "prometheus", "grafana", "webhooks")
-# A namespace in which pods may do more, and what its template has besides.
-PRIVILEGED = {"rdma": "IPC_LOCK"}
+# All that go together, beside that overlay; as people make their own.
+TOGETHER = {"everything": ("prod", ("rdma", "prometheus", "grafana", "webhooks"))}
+# In which overlays pods may do more than the restricted level lets them, and what.
+PRIVILEGED = {"rdma": "IPC_LOCK", "everything": "IPC_LOCK"}
 
 # What is broken of guest-job's Job, and a word of the refusal. Paths lead to what is replaced; None removes it.
 POD = ("spec", "template", "spec")
@@ -96,16 +99,18 @@ class Manifests(ClusterTest):
         if not copy_of.exists():
             shutil.copytree(K8S, copy_of)
             (copy_of / "overlays/dev/join.secret").write_text(f"muster-join-{secrets.token_hex(16)}\n")
-            for name in COMPONENTS:
+            made = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
+            for name, (beside, components) in made.items():
                 overlay = copy_of / "overlays" / name
                 overlay.mkdir()
                 (overlay / "kustomization.yaml").write_text(json.dumps({
                     "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-                    "resources": ["../../base"], "components": [f"../../components/{name}"]}))
+                    "resources": [f"../{beside}"],
+                    "components": [f"../../components/{component}" for component in components]}))
         return copy_of
 
     def assert_taken(self, objects, namespace, level_of_pods):
-        self.assertNotIn("rror", self.refusal(objects, None))
+        self.assertEqual(self.refusal(objects, None), "")
         for pod in [*self.pods_of(objects), *self.launched_pods(objects, level_of_pods)]:
             pod["metadata"].pop("namespace", None)
             self.assertEqual(self.refusal([pod], level_of_pods), "")
@@ -117,7 +122,7 @@ class Manifests(ClusterTest):
         for account in ("muster-worker", "muster-coordinator"):
             for each in (namespace, privileged):
                 self.cluster.kubectl("create", "serviceaccount", "-n", each, account)
-        for folder in (*FOLDERS, *(f"overlays/{name}" for name in COMPONENTS)):
+        for folder in (*FOLDERS, *(f"overlays/{name}" for name in (*COMPONENTS, *TOGETHER))):
             with self.subTest(folder):
                 of_any = folder in OF_ANY_NAMESPACE
                 objects = self.cluster.objects(self.copied() / folder, namespace if of_any else None)
@@ -148,6 +153,14 @@ class Manifests(ClusterTest):
         monitor = next(each for each in objects if each["kind"] == "PodMonitor")
         monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
         self.assertIn("honourLabels", self.refusal([monitor], None))
+
+    def test_no_image_is_asked_for_that_a_node_has(self):
+        """Without a tag Kubernetes would ask a registry for it each time, one that is called localhost."""
+        for file in K8S.glob("**/*.yaml"):
+            lines = file.read_text().splitlines()
+            for at, line in enumerate(lines):
+                if "image: localhost/muster" in line and file.name != "trainjob.yaml":  # its runtime says it
+                    self.assertIn("imagePullPolicy: IfNotPresent", lines[at + 1], file)
 
     def test_templates_of_pods_differ_in_what_they_are_for(self):
         """Kustomize does not look into them, so each is written out."""

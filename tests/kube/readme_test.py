@@ -39,8 +39,6 @@ class Readme(ClusterTest):
         clone = self.cluster.folder / "clone"
         shutil.copytree(ROOT / "deploy", clone / "deploy")
         marked = "\n".join(f"printf '\\n== %s\\n' {at}\n{line}" for at, line in enumerate(lines))
-        # People wait a moment before they ask through a port that is being forwarded.
-        marked = marked.replace("8080 > /dev/null &", "8080 > port &\nuntil grep -q Forwarding port; do :; done")
         done = subprocess.run(["bash", "-e", "-c", marked + "\nkill %1"], cwd=clone, text=True, timeout=240,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               env=dict(self.cluster.environment, PATH=f"{tools}:{os.environ['PATH']}"))

@@ -141,8 +141,9 @@ void Pods::End(Object& object, int32_t index) {
 
 void Pods::Died(const std::string& host, int64_t down_ms) {
   for (auto& [name, object] : objects_)
-    for (const auto& [index, pod] : object.pods) {
-      if (pod == Pod::kComes || HostOf(object.seen, index) != host) continue;
+    for (const auto& [number, pod] : object.pods) {
+      if (pod == Pod::kComes || HostOf(object.seen, number) != host) continue;
+      const int32_t index = number;  // which goes with its entry
       object.pods.erase(index);
       const bool is_wanted = !object.seen.is_ending && !object.seen.is_suspended &&
                              object.seen.failure.empty() && index < object.seen.hosts;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "coordinator/webhooks/settings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -50,7 +51,7 @@ TEST(WebhookBodyTest, SaysWhatHappened) {
                             .start = 4,
                             .step = 7,
                             .exit_code = 66}};
-  EXPECT_EQ(WebhookId("c1", placed.place), "c1-3-14");
+  EXPECT_EQ(WebhookId("c1", placed), absl::StrCat("c1-3-14-", placed.event.unix_ms));
   const std::string body = WebhookBody("c1", placed);
   EXPECT_EQ(body, WebhookBody("c1", placed));
   const nlohmann::json json = nlohmann::json::parse(body);

@@ -93,7 +93,10 @@ class Answer:
         self._line = line
 
     def read(self, most: int) -> bytes:
-        return self._response.read(most)
+        content = self._response.read(most)
+        if len(content) < most and self._response.length:  # read() does not say that it was cut short
+            raise http.client.IncompleteRead(content, self._response.length)
+        return content
 
     def readline(self, most: int, timeout: float) -> bytes:
         """Empty at the end. Raises TimeoutError where nothing comes for so many seconds."""

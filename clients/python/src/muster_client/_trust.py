@@ -76,11 +76,15 @@ def _read(path: Path) -> str:
         return file.read(_MOST_BYTES)
 
 
-def _token_in(path: Path) -> str:
-    token = _read(path).strip()
+def _token_of(text: str, where: str) -> str:
+    token = text.strip()
     if not token or not token.isascii() or not all(c.isprintable() and c != " " for c in token):
-        raise MusterError(f"{path} holds no token, which is one word, as `muster token make` prints it")
+        raise MusterError(f"{where} holds no token, which is one word, as `muster token make` prints it")
     return token
+
+
+def _token_in(path: Path) -> str:
+    return _token_of(_read(path), str(path))
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,9 @@ def find_place(url: str | None, token: str | None, ca: str | os.PathLike[str] | 
     home = Path.home() / ".config" / "muster"
     trust, of_folder = _find_trust(ca, folder, home)
     host, port = _address(url, folder)
-    if token is None:
+    if token is not None:
+        token = _token_of(token, "token")
+    else:
         token = _find_token(folder if of_folder else None, home if _may_show(trust, of_folder, home) else None)
     return Place(host, port, token, trust)
 

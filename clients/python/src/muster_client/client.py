@@ -81,7 +81,7 @@ class Client:
 
         Where the connection is lost, or the coordinator is started again, it goes on after the last event: none comes
         twice. What the coordinator does not have any more it says itself, by an event of the kind `gap` or `restart`.
-        `after` is the `id` of an event, from which to go on. Raises TimedOut after `timeout` seconds, whatever comes.
+        `after` is the `id` of an event, from which to go on. Raises TimedOut after `timeout` seconds, whatever comes, or a little later.
         """
         deadline = Deadline(timeout)
         attempts = Attempts(self._asker.retry_for)
@@ -94,7 +94,7 @@ class Client:
                         continue
                     after = event.id or after
                     yield event
-                if self.get(job).is_over:
+                if self._job("GET", _path(job), deadline=deadline).is_over:
                     return
                 attempts.failed(ConnectionResetError("the stream of events ended before its job"), deadline)
             except (ConnectionLost, TimedOut):
@@ -105,9 +105,10 @@ class Client:
 
     def wait(self, job: str, *, timeout: float) -> Job:
         """Waits until the job is over: done, stopped, failed or cancelled. Raises TimedOut after `timeout` seconds."""
+        deadline = Deadline(timeout)
         for _ in self.follow(job, timeout=timeout):
             pass
-        return self.get(job)
+        return self._job("GET", _path(job), deadline=deadline)
 
     def stop(self, job: str) -> Job:
         """Stops the job after a checkpoint, which takes a while (`wait`); `resume` lets it go on."""
@@ -204,8 +205,9 @@ class Client:
             raise MusterError(f"the answer to {method} {path} is no object")
         return said
 
-    def _job(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Job:
-        return read(Job, self._object(method, path, body))
+    def _job(self, method: str, path: str, body: Mapping[str, Any] | None = None,
+             deadline: Deadline | None = None) -> Job:
+        return read(Job, self._object(method, path, body, deadline))
 
 
 def _path(job: str) -> str:

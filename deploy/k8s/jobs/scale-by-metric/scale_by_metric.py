@@ -36,8 +36,8 @@ def arguments(words):
                         help="nothing is changed while the number is so near to what it is to be (%(default)s)")
     parser.add_argument("--prometheus", required=True, help="its address, such as http://prometheus:9090")
     parser.add_argument("--to", required=True, help="the coordinator, such as https://muster.muster-system.svc:8080")
-    parser.add_argument("--authority", required=True, help="file of the authority whom the coordinator's certificate is of")
-    parser.add_argument("--token-file", required=True, help="file with the token of a submitter of the job, or an operator")
+    parser.add_argument("--authority", required=True, help="file of the authority that has signed its certificate")
+    parser.add_argument("--token-file", required=True, help="file with the token of an operator, or of its submitter")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
     given = parser.parse_args(words)
     if not (given.per_worker > 0 and math.isfinite(given.per_worker)):
@@ -81,7 +81,8 @@ def measured(given):
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = kind(url.hostname, url.port, timeout=SECONDS)
     query = urllib.parse.urlencode({"query": given.query})
-    said = ask(connection, f"Prometheus at {given.prometheus}", "GET", f"{url.path.rstrip('/')}/api/v1/query?{query}")
+    path = f"{url.path.rstrip('/')}/api/v1/query?{query}"
+    said = ask(connection, f"Prometheus at {given.prometheus}", "GET", path)
     found = said["data"]["result"]
     values = [found[1]] if said["data"]["resultType"] == "scalar" else [series["value"][1] for series in found]
     if len(values) != 1 or not math.isfinite(float(values[0])):
@@ -90,7 +91,7 @@ def measured(given):
 
 
 def wanted(value, per_worker, current, least, most, tolerance):
-    """How many workers there are to be: the rule of the HorizontalPodAutoscaler for averages (its algorithm details)."""
+    """How many workers there are to be: the rule of the HorizontalPodAutoscaler for averages."""
     if current > 0 and abs(value / (per_worker * current) - 1) <= tolerance:
         return min(max(current, least), most)
     return min(max(math.ceil(value / per_worker), least), most)
@@ -121,7 +122,7 @@ def scale(given):
         return f"{told}: it keeps its {current}"
     if not given.dry_run:
         coordinator("POST", f"{path}:scale", json.dumps({"workers": {"min": given.min, "max": next_most}}))
-    return f"{told}: {next_most} workers, and not {current}"
+    return f"{told}: {next_most} {'worker' if next_most == 1 else 'workers'}, and not {current}"
 
 
 def main(words=None):
