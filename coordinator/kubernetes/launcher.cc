@@ -243,7 +243,7 @@ void Launcher::TakeSteps(const std::vector<LaunchStep>& steps) {
     const std::string& name =
         step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
     names.insert(name);
-    const std::optional<Trouble>& before = known_[name].trouble;
+    const std::optional<LaunchTrouble>& before = known_[name].trouble;
     if (before && (Now() < before->next || (makes && !before->failure.empty()))) continue;
     std::optional<Duration> retry_after;
     const absl::Status done = Take(step, retry_after);
@@ -309,8 +309,8 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
     return;
   }
   if (absl::IsCancelled(done)) return;
-  std::optional<Trouble>& known = known_[name].trouble;
-  Trouble& trouble = known ? *known : known.emplace();
+  std::optional<LaunchTrouble>& known = known_[name].trouble;
+  LaunchTrouble& trouble = known ? *known : known.emplace();
   const std::string text(done.message());
   if (trouble.text != text) LogWarning("%s: %s", name, text);
   trouble.text = text;
@@ -334,7 +334,7 @@ void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
   for (const Launch& launch : wanted) {
     const auto there = seen.launches.find(launch.name);
     const bool is_there = there != seen.launches.end();
-    Known& known = known_[launch.name];
+    KnownLaunch& known = known_[launch.name];
     note(known.without_image_since, LacksImage(seen, launch.name));
     note(known.made_at, is_there || known.made_at.has_value());
     note(known.failed_at, is_there && !there->second.failure.empty());

@@ -36,6 +36,22 @@ struct LauncherOptions {
   Duration first_pause = std::chrono::seconds(1);  // after a refusal; the next ones are longer
 };
 
+// That a launch could not be made, changed or ended.
+struct LaunchTrouble {
+  std::string text;
+  std::string failure;  // it never will be
+  Time next{};          // when it is tried again
+  Duration pause{};
+};
+// What is remembered of one launch, as long as it is wanted or there.
+struct KnownLaunch {
+  std::optional<LaunchTrouble> trouble;
+  std::optional<LaunchTold> told;  // what was heard last
+  std::optional<Time> made_at;     // seen first
+  std::optional<Time> failed_at;   // given up
+  std::optional<Time> without_image_since;
+};
+
 class Launcher {
  public:
   explicit Launcher(LauncherOptions options);
@@ -44,22 +60,6 @@ class Launcher {
   Launcher& operator=(const Launcher&) = delete;
 
  private:
-  // That a launch could not be made, changed or ended.
-  struct Trouble {
-    std::string text;
-    std::string failure;  // it never will be
-    Time next{};          // when it is tried again
-    Duration pause{};
-  };
-  // What is remembered of one launch, as long as it is wanted or there.
-  struct Known {
-    std::optional<Trouble> trouble;
-    std::optional<LaunchTold> told;  // what was heard last
-    std::optional<Time> made_at;     // seen first
-    std::optional<Time> failed_at;   // given up
-    std::optional<Time> without_image_since;
-  };
-
   void Run();
   void FindOut();
   void Look(const Launches& wanted);
@@ -77,9 +77,9 @@ class Launcher {
   std::atomic<bool> stopping_{false};
   StopSignal stop_;
   KubeApi api_;
-  std::map<std::string, Known> known_;  // by launch
-  bool knows_kinds_ = false;            // whether there are JobSets
-  absl::Status discovery_;              // the last try to find that out
+  std::map<std::string, KnownLaunch> known_;  // by launch
+  bool knows_kinds_ = false;                  // whether there are JobSets
+  absl::Status discovery_;                    // the last try to find that out
   Time next_discovery_{};
   std::string cannot_see_;       // why it does not know how it stands now; empty: it does
   SeenCluster copy_;             // of what was seen, at …
