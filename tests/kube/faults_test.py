@@ -8,7 +8,7 @@ import time
 from cluster import BUILD, main
 from host_cluster import FIXED, JOBS, SYSTEM, HostTest, counting
 
-LAUNCH = "muster-launch"  # the ConfigMap with the template of pods
+LAUNCH = "muster-launch"  # the ConfigMap with the template of pods; Kustomize puts a hash behind it
 
 
 class Faults(HostTest):
@@ -24,7 +24,8 @@ class Faults(HostTest):
 
     def template(self, change):
         """Another template of pods, which the coordinator reads when it starts."""
-        kept = self.cluster.get("-n", SYSTEM, "configmap", LAUNCH)
+        kept = next(each for each in self.cluster.get("-n", SYSTEM, "configmaps")
+                    if each["metadata"]["name"].startswith(LAUNCH))
         changed = json.loads(json.dumps(kept))
         changed["data"] = {name: change(text) for name, text in kept["data"].items()}
         self.assertNotEqual(changed["data"], kept["data"])
