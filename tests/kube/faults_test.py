@@ -56,6 +56,12 @@ class Faults(HostTest):
         self.until_step("token", 50)
         self.cluster.kubectl("delete", "serviceaccount", "-n", SYSTEM, "muster-coordinator")
         self.put_back()
+        # The API knows a token for some seconds longer.
+        server = self.cluster.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
+        old = self.token_files()[0].read_text()
+        self.until("the end of the old token", lambda: "Unauthorized" in self.cluster.kubectl(
+            "--kubeconfig=/dev/null", "--server", server, "--insecure-skip-tls-verify", "--token", old, "get", "pods",
+            "-n", JOBS, check=False))
         self.submit("after", counting(FIXED))
         self.until_waits("after", "401")
         self.assertEqual(self.job("token")["state"], "running")
