@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How long a job takes to begin on a real Kubernetes API, and to go on after a pod was killed.
 
-usage: ./dev bench kube [--rounds N]     after ./dev setup kube; as root
+usage: ./dev bench kube [--rounds N] [--json FILE]     after ./dev setup kube; as root
 
 The cluster is that of tests/kube: its pods are processes of this machine, so images are there and nodes have room. What
 is measured is from the POST of a job of three workers until its first step is recorded, and from SIGKILL to the first
@@ -11,7 +11,6 @@ process of a pod until the next step is.
 import argparse
 import os
 import pathlib
-import statistics
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ sys.path.insert(0, str(ROOT / "tests/kube"))
 
 from cluster import alone  # noqa: E402
 from host_cluster import FIXED, HostTest, counting  # noqa: E402
+from report import Report  # noqa: E402
 
 PAUSE = threading.Event()  # that nobody sets
 
@@ -56,22 +56,21 @@ class Rounds(HostTest):
         return first, again
 
 
-def told(what, seconds):
-    return f"{what}: {statistics.median(seconds):.2f} s ({min(seconds):.2f} … {max(seconds):.2f})"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=10)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--json", help="a file for the record")
+    options = parser.parse_args()
     alone()
     Rounds.setUpClass()
     try:
-        found = [Rounds().round(number) for number in range(rounds)]
+        found = [Rounds().round(number) for number in range(options.rounds)]
     finally:
         Rounds.doClassCleanups()
-    print(told("submit to the first step", [first for first, _ in found]))
-    print(told("pod killed to the next step", [again for _, again in found]))
+    report = Report(options.rounds)
+    report.add("POST of a job until its first step is recorded", "s", [first for first, _ in found])
+    report.add("a pod is killed until the next step is recorded", "s", [again for _, again in found])
+    report.write(options.json)
 
 
 if __name__ == "__main__":
