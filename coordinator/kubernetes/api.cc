@@ -1,7 +1,5 @@
 #include "coordinator/kubernetes/api.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
@@ -10,8 +8,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/base/digits.h"
 #include "lib/base/status.h"
+#include "lib/curl/curl.h"
 
 namespace muster::coordinator {
 namespace {
@@ -20,12 +18,6 @@ constexpr char kAccount[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 constexpr Duration kPatience = std::chrono::seconds(30);
 constexpr Duration kConnectPatience = std::chrono::seconds(10);
 constexpr int64_t kLongestRetryAfter = 300;  // seconds
-
-// Once a program, before any of its threads makes a handle.
-void Begin() {
-  static const bool begun = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  (void)begun;
-}
 
 // What is under way of one request.
 struct Transfer {
@@ -71,19 +63,10 @@ size_t OnBytes(char* bytes, size_t, size_t count, void* context) {
 }
 
 size_t OnHeader(char* bytes, size_t, size_t count, void* context) {
-  const absl::string_view line(bytes, count);
-  constexpr absl::string_view kRetryAfter = "retry-after:";
-  if (!absl::StartsWithIgnoreCase(line, kRetryAfter)) return count;
-  int64_t seconds = 0;
-  const std::string value(absl::StripAsciiWhitespace(line.substr(kRetryAfter.size())));
-  if (ParseDigits(value, &seconds) && seconds > 0)
+  if (const auto seconds = RetryAfterIn({bytes, count}); seconds && *seconds > 0)
     static_cast<Transfer*>(context)->answer.retry_after =
-        std::chrono::seconds(std::min(seconds, kLongestRetryAfter));
+        std::chrono::seconds(std::min(*seconds, kLongestRetryAfter));
   return count;
-}
-
-int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return *static_cast<Transfer*>(context)->stop ? 1 : 0;
 }
 
 // Zero: without end.
@@ -91,22 +74,6 @@ struct Times {
   Duration whole{};
   Duration silence{};
 };
-
-long Milliseconds(Duration time) {
-  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
-}
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, FreeList>;
-
-void Append(Headers& headers, const std::string& line) {
-  curl_slist* const longer = curl_slist_append(headers.get(), line.c_str());
-  if (longer == nullptr) return;  // for want of memory: the server refuses what lacks it
-  (void)headers.release();
-  headers.reset(longer);
-}
 
 }  // namespace
 
@@ -152,7 +119,7 @@ struct KubeApi::Handle {
 
 KubeApi::KubeApi(KubeServer server, const std::atomic<bool>& stop)
     : server_(std::move(server)), stop_(stop), handle_(std::make_unique<Handle>()) {
-  Begin();
+  BeginCurl();
   handle_->curl = curl_easy_init();
 }
 
@@ -169,7 +136,8 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
   if (curl == nullptr) return absl::UnavailableError("there is no memory for a request");
   MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadMountedFile(server.token_file));
   const std::string url = server.url + path;
-  Headers headers;
+  CurlHeaders headers;
+  // Where there is no memory for one, the server refuses what lacks it.
   Append(headers, absl::StrCat("Authorization: Bearer ", absl::StripAsciiWhitespace(token)));
   Append(headers, "Accept: application/json");
   if (!type.empty()) Append(headers, absl::StrCat("Content-Type: ", type));
@@ -182,19 +150,17 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
   curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method.c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(kConnectPatience));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, Milliseconds(times.whole));
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CurlMilliseconds(kConnectPatience));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CurlMilliseconds(times.whole));
   if (times.silence > Duration::zero()) {
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, Milliseconds(times.silence) / 1000);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, CurlMilliseconds(times.silence) / 1000);
   }
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  StopWith(curl, *transfer.stop);
   if (!body.empty()) {
     curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
     curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));

@@ -1,15 +1,9 @@
 #include "coordinator/webhooks/poster.h"
 
-#include <curl/curl.h>
-
 #include <utility>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "lib/base/digits.h"
 #include "lib/base/printable.h"
+#include "lib/curl/curl.h"
 
 namespace muster::coordinator {
 namespace {
@@ -18,14 +12,7 @@ namespace {
 constexpr size_t kMostRead = size_t{64} << 10;
 constexpr int64_t kLongestRetryAfter = 24 * 3600;  // seconds; who waits has a bound of its own
 
-// Once a program, before any of its threads makes a handle.
-void Begin() {
-  static const bool begun = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
-  (void)begun;
-}
-
 struct Transfer {
-  const std::atomic<bool>* stop = nullptr;
   size_t read = 0;
   std::optional<Duration> retry_after;
 };
@@ -36,38 +23,12 @@ size_t OnBytes(char*, size_t, size_t count, void* context) {
   return transfer.read > kMostRead ? 0 : count;
 }
 
+// It may name a date, too: then our own pause has to do.
 size_t OnHeader(char* bytes, size_t, size_t count, void* context) {
-  const absl::string_view line(bytes, count);
-  constexpr absl::string_view kRetryAfter = "retry-after:";
-  if (!absl::StartsWithIgnoreCase(line, kRetryAfter)) return count;
-  const std::string value(absl::StripAsciiWhitespace(line.substr(kRetryAfter.size())));
-  // It may be a date, too: then our own pause has to do.
-  if (int64_t seconds = 0; ParseDigits(value, &seconds))
+  if (const auto seconds = RetryAfterIn({bytes, count}))
     static_cast<Transfer*>(context)->retry_after =
-        std::chrono::seconds(std::min(seconds, kLongestRetryAfter));
+        std::chrono::seconds(std::min(*seconds, kLongestRetryAfter));
   return count;
-}
-
-int OnProgress(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
-  return *static_cast<Transfer*>(context)->stop ? 1 : 0;
-}
-
-long Milliseconds(Duration time) {
-  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
-}
-
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-using Headers = std::unique_ptr<curl_slist, FreeList>;
-
-// False: there is no memory.
-bool Append(Headers& headers, const std::string& line) {
-  curl_slist* const longer = curl_slist_append(headers.get(), line.c_str());
-  if (longer == nullptr) return false;
-  (void)headers.release();
-  headers.reset(longer);
-  return true;
 }
 
 }  // namespace
@@ -83,7 +44,7 @@ Poster::Poster(std::string url, std::string ca_file, PostPatience patience,
       patience_(patience),
       stop_(stop),
       handle_(std::make_unique<Handle>()) {
-  Begin();
+  BeginCurl();
   handle_->curl = curl_easy_init();
 }
 
@@ -93,12 +54,12 @@ Poster::~Poster() {
 
 WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::string& body) {
   CURL* const curl = handle_->curl;
-  Headers headers;
+  CurlHeaders headers;
   bool has_memory = curl != nullptr && Append(headers, "Content-Type: application/json") &&
                     Append(headers, "Expect:");
   for (const std::string& line : lines) has_memory = has_memory && Append(headers, line);
   if (!has_memory) return {.why = "there is no memory for a request"};
-  Transfer transfer{.stop = &stop_};
+  Transfer transfer;
   char error[CURL_ERROR_SIZE] = "";
   curl_easy_setopt(curl, CURLOPT_URL, url_.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http");  // the latter on loopback alone
@@ -114,15 +75,13 @@ WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::str
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, Milliseconds(patience_.connect));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, Milliseconds(patience_.whole));
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CurlMilliseconds(patience_.connect));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CurlMilliseconds(patience_.whole));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  StopWith(curl, stop_);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
   curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
   curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));

@@ -38,14 +38,6 @@ class Faults(HostTest):
         self.cluster.kubectl("replace", "-f", "-", text=json.dumps(config))
         self.restart_coordinator()
 
-    def restart_coordinator(self):
-        old = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
-        self.cluster.kubectl("delete", "pod", "-n", SYSTEM, "muster-0")
-        self.until("another coordinator", lambda: any(
-            pod["metadata"]["uid"] != old and pod["status"].get("podIP")
-            for pod in self.cluster.get("-n", SYSTEM, "pods")), 60)
-        self.until("its answer", lambda: self.ask("GET", "/v1/jobs")[0] == 200, 60)
-
     def token_files(self):
         pod = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
         return list(self.cluster.state.glob(f"**/pods/{pod}/volumes/kubernetes.io~projected/*/token"))

@@ -99,6 +99,15 @@ class HostTest(ClusterTest):
             type(self).known_at = self.address()
             return 0, {}
 
+    def restart_coordinator(self):
+        """By another pod in the place of its own."""
+        old = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
+        self.cluster.kubectl("delete", "pod", "-n", SYSTEM, "muster-0")
+        self.until("another coordinator", lambda: any(
+            pod["metadata"]["uid"] != old and pod["status"].get("podIP")
+            for pod in self.cluster.get("-n", SYSTEM, "pods")), 60)
+        self.until("its answer", lambda: self.ask("GET", "/v1/jobs")[0] == 200, 60)
+
     def submit(self, job, spec, **queue):
         status, answer = self.ask("POST", "/v1/jobs", {"id": job, "spec": {**spec, **queue}})
         self.assertEqual(status, 201, answer)

@@ -51,12 +51,7 @@ class Host(HostTest):
         self.until_step("adopted", 50)
         before = self.uid("jobsets", "adopted")
         pods = {pod["metadata"]["uid"] for pod in self.pods("adopted")}
-        old = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
-        self.cluster.kubectl("delete", "pod", "-n", SYSTEM, "muster-0")
-        self.until("another coordinator", lambda: any(
-            pod["metadata"]["uid"] != old and pod["status"].get("podIP")
-            for pod in self.cluster.get("-n", SYSTEM, "pods")), 60)
-        self.until("its answer", lambda: self.job("adopted").get("state"), 60)
+        self.restart_coordinator()
         self.assertEqual(self.uid("jobsets", "adopted"), before)
         self.assertEqual({pod["metadata"]["uid"] for pod in self.pods("adopted")}, pods)
         done = self.assert_done("adopted")

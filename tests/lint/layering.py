@@ -22,6 +22,7 @@ LEVELS = {
     'lib/kernels': 2,
     'lib/log': 2,
     'lib/config': 2,
+    'lib/curl': 2,
     'lib/metrics': 2,
     'lib/storage': 3,
     'lib/wire': 3.1,  # reads the table of tasks
@@ -108,7 +109,7 @@ FOREIGN = [
     ('CLI11', r'CLI/', ('cli', 'lib/launch', '*/main.cc'), ANY_TEST),
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
-    ('libcurl', r'curl/', ('coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),
+    ('libcurl', r'curl/', ('lib/curl', 'coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),
     ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity', 'lib/join'), ANY_TEST),
     ('GoogleTest', r'(gtest|gmock)/', (), ANY_TEST),
     ('Google Benchmark', r'benchmark/', (), ('bench',)),

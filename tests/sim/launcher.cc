@@ -1,8 +1,7 @@
 #include "tests/sim/launcher.h"
 
-#include <algorithm>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/coordinator_process.h"

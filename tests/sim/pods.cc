@@ -15,6 +15,12 @@ std::string HostOf(const coordinator::SeenLaunch& launch, int32_t index) {
   return absl::StrCat(launch.name, is_set ? "-hosts-0-" : "-", index);
 }
 
+// How many pods it is to have now.
+int32_t HostsWanted(const coordinator::SeenLaunch& seen) {
+  const bool is_wanted = !seen.is_ending && !seen.is_suspended && seen.failure.empty();
+  return is_wanted ? seen.hosts : 0;
+}
+
 }  // namespace
 
 Pods::Object* Pods::Find(const std::string& uid) {
@@ -104,8 +110,7 @@ void Pods::SuspendAny(int64_t ms) {
 // The controller: starts the pods that the object lacks, and ends those that are too many.
 void Pods::Keep(Object& object) {
   const coordinator::SeenLaunch& seen = object.seen;
-  const bool is_wanted = !seen.is_ending && !seen.is_suspended && seen.failure.empty();
-  const int32_t hosts = is_wanted ? seen.hosts : 0;
+  const int32_t hosts = HostsWanted(seen);
   for (int32_t index = 0; index < hosts; ++index)
     if (!object.pods.contains(index))
       Begin(object, index, around_.schedule.Random(20, around_.schedule.OneIn(6) ? 4000 : 400));
@@ -145,9 +150,7 @@ void Pods::Died(const std::string& host, int64_t down_ms) {
       if (pod == Pod::kComes || HostOf(object.seen, number) != host) continue;
       const int32_t index = number;  // which goes with its entry
       object.pods.erase(index);
-      const bool is_wanted = !object.seen.is_ending && !object.seen.is_suspended &&
-                             object.seen.failure.empty() && index < object.seen.hosts;
-      if (is_wanted) {
+      if (index < HostsWanted(object.seen)) {
         around_.coverage.Add(Corner::kPodsReplaced);
         Begin(object, index, down_ms);
       } else {

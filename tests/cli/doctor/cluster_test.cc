@@ -20,6 +20,7 @@
 #include "gtest/gtest.h"
 #include "lib/identity/identity_folder.h"
 #include "nlohmann/json.hpp"
+#include "tests/cli/doctor/findings.h"
 #include "tests/support/cgroup_tree.h"
 
 namespace muster::cli::doctor {
@@ -31,21 +32,6 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'800'000'000);
-
-Finding Of(const Findings& findings, const std::string& check) {
-  for (const Finding& finding : findings)
-    if (finding.check == check) return finding;
-  return {};
-}
-
-void Expect(const Finding& finding, Verdict verdict, const std::string& text,
-            const std::string& advice = "") {
-  EXPECT_EQ(finding.verdict, verdict) << finding.text;
-  EXPECT_THAT(finding.text, HasSubstr(text));
-  EXPECT_THAT(finding.advice, HasSubstr(advice));
-  const bool is_well = verdict == Verdict::kOk || verdict == Verdict::kSkipped;
-  EXPECT_EQ(finding.advice.empty(), is_well) << finding.text;
-}
 
 HostAnswer Up(const std::string& name) { return {.name = name, .slots = 4, .used = 1, .up = true}; }
 

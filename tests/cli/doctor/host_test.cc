@@ -19,33 +19,17 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/whole_file.h"
+#include "tests/cli/doctor/findings.h"
 #include "tests/support/cgroup_tree.h"
 
 namespace muster::cli::doctor {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGiB = int64_t{1} << 30;
-
-// The finding of a check; of another name: there is none.
-Finding Of(const Findings& findings, const std::string& check) {
-  for (const Finding& finding : findings)
-    if (finding.check == check) return finding;
-  return {};
-}
-
-void Expect(const Finding& finding, Verdict verdict, const std::string& text,
-            const std::string& advice = "") {
-  EXPECT_EQ(finding.verdict, verdict) << finding.text;
-  EXPECT_THAT(finding.text, HasSubstr(text));
-  EXPECT_THAT(finding.advice, HasSubstr(advice));
-  const bool is_well = verdict == Verdict::kOk || verdict == Verdict::kSkipped;
-  EXPECT_EQ(finding.advice.empty(), is_well) << finding.text;
-}
 
 LimitFacts Roomy() {
   return {.descriptors = 65'536,

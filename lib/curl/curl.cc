@@ -1,0 +1,49 @@
+#include "lib/curl/curl.h"
+
+#include <chrono>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "lib/base/digits.h"
+
+namespace muster {
+namespace {
+
+int OnProgress(void* stop, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return *static_cast<const std::atomic<bool>*>(stop) ? 1 : 0;
+}
+
+}  // namespace
+
+void BeginCurl() {
+  static const bool begun = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  (void)begun;
+}
+
+long CurlMilliseconds(Duration time) {
+  return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
+}
+
+bool Append(CurlHeaders& headers, const std::string& line) {
+  curl_slist* const longer = curl_slist_append(headers.get(), line.c_str());
+  if (longer == nullptr) return false;
+  (void)headers.release();
+  headers.reset(longer);
+  return true;
+}
+
+std::optional<int64_t> RetryAfterIn(absl::string_view line) {
+  constexpr absl::string_view kName = "retry-after:";
+  if (!absl::StartsWithIgnoreCase(line, kName)) return std::nullopt;
+  int64_t seconds = 0;
+  const std::string value(absl::StripAsciiWhitespace(line.substr(kName.size())));
+  return ParseDigits(value, &seconds) ? std::optional(seconds) : std::nullopt;
+}
+
+void StopWith(CURL* curl, const std::atomic<bool>& stop) {
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stop);
+}
+
+}  // namespace muster

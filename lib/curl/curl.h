@@ -1,0 +1,37 @@
+// What all users of libcurl have in common. Plain functions, which any thread may call, and values
+// that one thread owns.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "lib/base/time.h"
+
+namespace muster {
+
+// Once a program, before any of its threads makes a handle.
+void BeginCurl();
+
+long CurlMilliseconds(Duration time);  // rounded up
+
+struct FreeCurlList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+using CurlHeaders = std::unique_ptr<curl_slist, FreeCurlList>;
+// False: there is no memory, and nothing is added.
+bool Append(CurlHeaders& headers, const std::string& line);
+
+// The seconds that a line of an answer's head asks to wait for. Nothing: it is another line, or
+// names a date.
+std::optional<int64_t> RetryAfterIn(absl::string_view line);
+
+// The request on `curl` is broken off once `stop` is true, which is looked at about once a second.
+void StopWith(CURL* curl, const std::atomic<bool>& stop);
+
+}  // namespace muster
