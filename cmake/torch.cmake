@@ -24,3 +24,17 @@ install(FILES ${torch_root}/lib/libtorch_cpu.so ${torch_root}/lib/libc10.so ${to
     ${MUSTER_TORCH_DIR}/nvidia/cu13/lib/libcupti.so.13 ${MUSTER_TORCH_DIR}/nvidia/cu13/lib/libcudart.so.13
     PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE
     DESTINATION lib)
+# What of CUDA is here is looked up when it is installed: `./dev setup cuda` may come later. Left out are names for other
+# compilers and interfaces that nothing of LibTorch loads (200 MB).
+install(CODE "
+    set(torch_lib \"${torch_root}/lib\")
+    set(cuda \"${MUSTER_TORCH_DIR}-cuda\")
+    if(NOT EXISTS \"\${cuda}/nvidia/cu13/lib/libcusparse.so.12\")
+      message(FATAL_ERROR \"There are no libraries of CUDA in \${cuda}: run ./dev setup cuda\")
+    endif()
+    file(GLOB libraries \${cuda}/nvidia/*/lib/*.so*)
+    list(FILTER libraries EXCLUDE REGEX \"/lib(cufftw|nvblas|cusolverMg|cufile_rdma|nvtx3interop|nvrtc.*\\\\.alt)\\\\.so\")
+    file(INSTALL DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib\" USE_SOURCE_PERMISSIONS FILES \${libraries}
+        \${torch_lib}/libc10_cuda.so \${torch_lib}/libcaffe2_nvrtc.so \${torch_lib}/libtorch.so
+        \${torch_lib}/libtorch_cuda.so \${torch_lib}/libtorch_cuda_linalg.so \${torch_lib}/libtorch_nvshmem.so)"
+    COMPONENT cuda EXCLUDE_FROM_ALL)

@@ -2,12 +2,14 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
 #include "worker/runtime/trainer.h"
 #include "worker/tasks/make_task.h"
 #include "worker/torch/numerics.h"
+#include "worker/torch/report.h"
 
 namespace muster::worker {
 namespace {
@@ -41,6 +43,15 @@ int main(int argc, char** argv) {
   program.add_options = [&](CLI::App& app) {
     app.add_option("--dir", dir, "directory of the job's local files")->capture_default_str();
     app.add_option("--lane-count", lane_file, "file that counts lanes (DIR/run/NAME.lanes)");
+    app.add_flag(
+        "--libtorch",
+        // As --version, it counts before whatever else is missing.
+        [](int64_t) {
+          throw CLI::CallForVersion(
+              std::string(absl::StripSuffix(muster::worker::LibTorchReport(), "\n")),
+              CLI::ExitCodes::Success);
+        },
+        "print what LibTorch is here and what devices it finds, and end");
   };
   program.work = [&](muster::MemberProcess& process, const muster::ProcessOptions& options) {
     if (lane_file.empty()) lane_file = dir + "/run/" + options.name + ".lanes";

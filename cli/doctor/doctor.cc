@@ -18,6 +18,7 @@
 #include "cli/doctor/cluster.h"
 #include "cli/doctor/disk.h"
 #include "cli/doctor/gpus.h"
+#include "cli/doctor/libtorch.h"
 #include "cli/doctor/limits.h"
 #include "cli/doctor/network.h"
 #include "cli/doctor/programs.h"
@@ -156,6 +157,14 @@ std::vector<Check> HostChecks(const DoctorArguments& arguments,
   checks.push_back({kHost, "GPUs", "see whether NVIDIA's driver answers (nvidia-smi)",
                     [devices = surroundings.devices, visible = surroundings.visible_devices] {
                       return Findings{doctor::JudgeGpus(doctor::GatherGpus(devices(), visible))};
+                    }});
+  checks.push_back({kHost, "LibTorch", "see whether NVIDIA's driver answers (nvidia-smi)",
+                    [worker = absl::StrCat(surroundings.programs, "/muster-worker"),
+                     devices = surroundings.devices, visible = surroundings.visible_devices] {
+                      const doctor::GpuFacts gpus = doctor::GatherGpus(devices(), visible);
+                      return Findings{doctor::JudgeLibTorch(
+                          doctor::GatherLibTorch(worker, kPatienceWithAProgram), gpus.files,
+                          gpus.offered.ok() && gpus.offered->empty())};
                     }});
   checks.push_back({kHost, "clock", "try it again",
                     [] { return Findings{doctor::JudgeOwnClock(doctor::IsClockKept())}; }});

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/doctor/disk.h"
 #include "cli/doctor/gpus.h"
+#include "cli/doctor/libtorch.h"
 #include "cli/doctor/limits.h"
 #include "cli/doctor/network.h"
 #include "cli/doctor/programs.h"
@@ -207,6 +208,57 @@ TEST(DoctorGpusTest, AreFoundInFilesOfTheKernel) {
   EXPECT_TRUE(facts.has_control);
   EXPECT_THAT(facts.closed, IsEmpty());
   EXPECT_EQ(facts.driver, "535.161.08");
+}
+
+struct LibTorchRow {
+  const char* report;  // after the lines of LibTorch itself
+  int gpus;
+  bool is_hidden;
+  Verdict verdict;
+  const char* text;
+  const char* advice;
+};
+
+TEST(DoctorLibTorchTest, WhatItComputesOn) {
+  const std::vector<LibTorchRow> rows = {
+      {"cuda none\ncuda_missing libx.so: cannot open\n", 0, false, Verdict::kOk,
+       "LibTorch 2.11.0 computes on processors, with AVX2. Its CUDA half is not here", ""},
+      {"cuda none\ncuda_missing libx.so: cannot open\n", 2, false, Verdict::kWarning,
+       "not on the 2 GPUs here: its CUDA half cannot be loaded (libx.so: cannot open).",
+       "--variant cuda"},
+      {"cuda 13.0\ncuda_driver none\ncuda_devices 0\n", 0, false, Verdict::kOk,
+       "(CUDA 13.0) loads; there is no driver", ""},
+      {"cuda 13.0\ncuda_driver none\ncuda_devices 0\n", 2, false, Verdict::kWarning,
+       "libcuda.so.1, the driver's library, is not found", "container toolkit"},
+      {"cuda 13.0\ncuda_driver found\ncuda_devices 2\n", 2, false, Verdict::kOk,
+       "(CUDA 13.0) loads and finds 2 devices", ""},
+      {"cuda 13.0\ncuda_driver found\ncuda_devices 0\ncuda_complaint the driver is too old\n", 2,
+       false, Verdict::kWarning, "but finds no device: the driver is too old.", "580"},
+      {"cuda 13.0\ncuda_driver found\ncuda_devices 0\n", 2, false, Verdict::kWarning,
+       "finds none of the 2 GPUs", "CUDA_VISIBLE_DEVICES"},
+      {"cuda 13.0\ncuda_driver found\ncuda_devices 0\n", 2, true, Verdict::kOk, "finds no device",
+       ""},
+      {"cuda 13.0\ncuda_driver found\ncuda_devices 0\n", 0, false, Verdict::kOk, "finds no device",
+       ""},
+  };
+  for (const LibTorchRow& row : rows)
+    Expect(JudgeLibTorch(
+               ReadLibTorchReport(absl::StrCat("torch 2.11.0\ncapability AVX2\n", row.report)),
+               row.gpus, row.is_hidden),
+           row.verdict, row.text, row.advice);
+}
+
+TEST(DoctorLibTorchTest, WhatIsNoReportIsSkipped) {
+  for (const char* text : {"", "Illegal option\n", "torch 2.11.0\n", "torch 2.11.0\ncuda 13.0\n",
+                           "torch 2.11.0\ncuda 13.0\ncuda_devices many\n"})
+    Expect(JudgeLibTorch(ReadLibTorchReport(text), 2, false), Verdict::kSkipped, "it does not say",
+           "");
+  Expect(JudgeLibTorch(ReadLibTorchReport("torch none\n"), 2, false), Verdict::kSkipped,
+         "without it", "");
+  Expect(JudgeLibTorch(GatherLibTorch("/bin/false", std::chrono::seconds(5)), 0, false),
+         Verdict::kSkipped, "it ended with code 1.", "");
+  Expect(JudgeLibTorch(GatherLibTorch("/no/worker", std::chrono::seconds(5)), 0, false),
+         Verdict::kSkipped, "/no/worker", "");
 }
 
 DiskFacts Ample() {

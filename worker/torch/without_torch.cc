@@ -1,11 +1,13 @@
 #include <cstdlib>
 
 #include "worker/torch/numerics.h"
+#include "worker/torch/report.h"
 
 namespace muster::worker {
 
 absl::Status UseTorchHere(int32_t) { return absl::OkStatus(); }
 std::string TorchProperties() { return "torch none\n"; }
+std::string LibTorchReport() { return TorchProperties(); }
 
 void EndProcess(int exit_code) { std::exit(exit_code); }
 
