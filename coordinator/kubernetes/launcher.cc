@@ -23,6 +23,15 @@ constexpr char kJobs[] = "jobs", kJobSets[] = "jobsets", kPods[] = "pods";
 
 Time Now() { return RealClock().Now(); }
 
+void NoteSince(std::optional<Time>& since, bool is_so) {
+  if (!is_so) return since.reset();
+  if (!since) since = Now();
+}
+
+Duration TimeSince(const std::optional<Time>& since) {
+  return since ? std::chrono::duration_cast<Duration>(Now() - *since) : Duration();
+}
+
 // What this coordinator is to be allowed, as deploy/k8s grants it.
 struct Right {
   const char* group;
@@ -225,7 +234,7 @@ void Launcher::Look(const Launches& wanted) {
   }
   if (seen == nullptr && cannot_see_.empty()) return;
   // Who cannot see what there is changes nothing: it might make something twice, or end the wrong.
-  if (cannot_see_.empty()) TakeSteps(StepsFor(wanted, *seen));
+  if (cannot_see_.empty()) TakeSteps(StepsFor(wanted, *seen, Stuck(wanted, *seen)));
   std::set<std::string> names;
   for (const Launch& launch : wanted) names.insert(launch.name);
   if (seen != nullptr)
@@ -322,26 +331,28 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
   trouble.next = Now() + retry_after.value_or(trouble.pause);
 }
 
+std::set<std::string> Launcher::Stuck(const Launches& wanted, const SeenCluster& seen) {
+  std::set<std::string> stuck;
+  for (const Launch& launch : wanted) {
+    std::optional<Time>& since = known_[launch.name].keeps_its_dead_since;
+    NoteSince(since, KeepsItsDead(seen, launch.name));
+    if (TimeSince(since) >= options_.dead_are_kept) stuck.insert(launch.name);
+  }
+  return stuck;
+}
+
 void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
-  const Time now = Now();
-  const auto note = [now](std::optional<Time>& since, bool is_so) {
-    if (!is_so) return since.reset();
-    if (!since) since = now;
-  };
-  const auto time_since = [now](const std::optional<Time>& since) {
-    return since ? std::chrono::duration_cast<Duration>(now - *since) : Duration();
-  };
   for (const Launch& launch : wanted) {
     const auto there = seen.launches.find(launch.name);
     const bool is_there = there != seen.launches.end();
     KnownLaunch& known = known_[launch.name];
-    note(known.without_image_since, LacksImage(seen, launch.name));
-    note(known.made_at, is_there || known.made_at.has_value());
-    note(known.failed_at, is_there && !there->second.failure.empty());
+    NoteSince(known.without_image_since, LacksImage(seen, launch.name));
+    NoteSince(known.made_at, is_there || known.made_at.has_value());
+    NoteSince(known.failed_at, is_there && !there->second.failure.empty());
     LaunchTold told = ToldOf(launch, seen,
-                             {.without_image = time_since(known.without_image_since),
-                              .since_made = time_since(known.made_at),
-                              .since_failed = time_since(known.failed_at)});
+                             {.without_image = TimeSince(known.without_image_since),
+                              .since_made = TimeSince(known.made_at),
+                              .since_failed = TimeSince(known.failed_at)});
     if (known.trouble && told.failure.empty()) {
       told.why = known.trouble->text;
       told.failure = known.trouble->failure;

@@ -34,6 +34,8 @@ struct LauncherOptions {
   // What a launch lacks, or that it has failed. False: nobody could hear it, and it is told again.
   std::function<bool(const LaunchTold&)> tell;
   Duration first_pause = std::chrono::seconds(1);  // after a refusal; the next ones are longer
+  // For so long a launch may keep its dead (KeepsItsDead) until it is made anew.
+  Duration dead_are_kept = std::chrono::seconds(60);
 };
 
 // That a launch could not be made, changed or ended.
@@ -50,6 +52,7 @@ struct KnownLaunch {
   std::optional<Time> made_at;     // seen first
   std::optional<Time> failed_at;   // given up
   std::optional<Time> without_image_since;
+  std::optional<Time> keeps_its_dead_since;
 };
 
 class Launcher {
@@ -66,6 +69,7 @@ class Launcher {
   void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
   void Note(const LaunchStep& step, const absl::Status& done, std::optional<Duration> retry_after);
+  std::set<std::string> Stuck(const Launches& wanted, const SeenCluster& seen);
   void Tell(const Launches& wanted, const SeenCluster& seen);
   const SeenCluster* Seen();
   WatcherEvents EventsOf(LaunchKind kind);

@@ -300,7 +300,9 @@ std::optional<SeenPod> PodIn(absl::string_view json) {
                .is_ending = !At(metadata, "deletionTimestamp").is_null()};
   if (seen.name.empty() || seen.launch.empty()) return std::nullopt;
   const std::string phase = TextOf(At(pod, "status", "phase"));
-  if (phase == "Succeeded" || phase == "Failed") seen.is_ending = true;
+  const bool has_ended = phase == "Succeeded" || phase == "Failed";
+  seen.is_kept = seen.is_ending && has_ended;
+  if (has_ended) seen.is_ending = true;
   seen.runs = phase == "Running" && !seen.is_ending;
   if (phase == "Failed") LookAtContainers(pod, seen);
   if (phase != "Pending") return seen;

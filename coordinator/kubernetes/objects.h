@@ -78,6 +78,7 @@ struct SeenPod {
   std::string name;
   std::string launch;
   bool is_ending = false;
+  bool is_kept = false;  // it was told to end, and has, and Kubernetes lets nobody take its place
   bool runs = false;
   std::string waits_for{};    // why it does not run, for people; empty: nothing is known
   bool has_no_image = false;  // for that reason

@@ -27,7 +27,8 @@ std::string NameOf(const SeenLaunch& seen) {
 
 }  // namespace
 
-std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen) {
+std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen,
+                                 const std::set<std::string>& stuck) {
   std::vector<LaunchStep> steps;
   std::set<std::string> names;
   for (const Launch& launch : wanted) {
@@ -38,6 +39,10 @@ std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen
       continue;
     }
     const SeenLaunch& there = it->second;
+    if (stuck.contains(launch.name) && !there.is_ending) {
+      steps.push_back({.kind = LaunchStep::Kind::kEnd, .seen = there});
+      continue;
+    }
     const bool may_change = there.kind == LaunchKind::kIndexedJob && !there.is_ending &&
                             there.failure.empty() && !there.is_complete;
     if (may_change && there.hosts != launch.hosts)
@@ -54,6 +59,14 @@ bool LacksImage(const SeenCluster& seen, const std::string& launch) {
   return std::any_of(pods.begin(), pods.end(), [](const auto& entry) {
     return entry.second.has_no_image && !entry.second.is_ending;
   });
+}
+
+bool KeepsItsDead(const SeenCluster& seen, const std::string& launch) {
+  const auto it = seen.launches.find(launch);
+  if (it == seen.launches.end() || it->second.is_ending || it->second.is_suspended) return false;
+  const auto& pods = PodsIn(seen, launch);
+  return !pods.empty() && std::all_of(pods.begin(), pods.end(),
+                                      [](const auto& entry) { return entry.second.is_kept; });
 }
 
 LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTimes& times) {
@@ -110,6 +123,10 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     told.why = "it is suspended: Kueue, or a person, is to let it run";
   } else if (!waits_for.empty()) {
     told.why = waits_for;
+  } else if (KeepsItsDead(seen, launch.name)) {
+    told.why =
+        "its pods have ended, as they were told, and Kubernetes makes none in their place, as in a "
+        "namespace that is being deleted; after a minute all is made anew";
   } else if (count < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience) {
     told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
                             ": a quota of its namespace, or its pod security, may stand in the "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,9 @@ struct LaunchStep {
   Launch launch{};    // of kMake and kResize
   SeenLaunch seen{};  // of kResize and kEnd
 };
-std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen);
+// `stuck` are those of which KeepsItsDead has been true for so long that they are to be made anew.
+std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen,
+                                 const std::set<std::string>& stuck = {});
 
 // For so long …
 struct LaunchTimes {
@@ -35,5 +38,9 @@ struct LaunchTimes {
 LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTimes& times);
 
 bool LacksImage(const SeenCluster& seen, const std::string& launch);
+// All its pods have ended as they were told, and none may take their place. So it is for a moment
+// when they are drained, and for ever while their namespace is being deleted: that waits for the
+// pods, which Kubernetes keeps until each has a successor, and there are none in such a namespace.
+bool KeepsItsDead(const SeenCluster& seen, const std::string& launch);
 
 }  // namespace muster::coordinator

@@ -125,7 +125,11 @@ class Cluster:
                             text="\n".join(map(json.dumps, objects)))
 
     def kill_container(self, pod_uid):
-        """SIGKILL to the first process of a pod's container, as its kernel does when memory is short."""
+        """As its kernel does when memory is short."""
+        os.kill(self.container(pod_uid), signal.SIGKILL)
+
+    def container(self, pod_uid):
+        """The id of the first process of a pod's container."""
         for process in pathlib.Path("/proc").glob("[0-9]*"):
             try:
                 is_first = "\t1\n" in (process / "status").read_text().split("NSpid:")[1].split("\n")[0] + "\n"
@@ -133,8 +137,7 @@ class Cluster:
             except OSError:
                 continue
             if is_first and is_its:
-                os.kill(int(process.name), signal.SIGKILL)
-                return
+                return int(process.name)
         raise AssertionError(f"no process of pod {pod_uid}")
 
     def volume(self, namespace, claim, owner=65532):

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import time
 
 from cluster import BUILD, main
@@ -38,9 +39,10 @@ class Faults(HostTest):
         self.cluster.kubectl("replace", "-f", "-", text=json.dumps(config))
         self.restart_coordinator()
 
-    def token_files(self):
+    def token_of_the_pod(self):
+        """That of the coordinator's pod."""
         pod = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"]
-        return list(self.cluster.state.glob(f"**/pods/{pod}/volumes/kubernetes.io~projected/*/token"))
+        return next(self.cluster.state.glob(f"**/pods/{pod}/volumes/kubernetes.io~projected/*/token")).read_text()
 
     def test_its_token_is_of_no_use_any_more(self):
         """As when it has expired: the account is made anew, so that the API takes no token of the one before."""
@@ -50,19 +52,20 @@ class Faults(HostTest):
         self.put_back()
         # The API knows a token for some seconds longer.
         server = self.cluster.kubectl("config", "view", "-o", "jsonpath={.clusters[0].cluster.server}")
-        old = self.token_files()[0].read_text()
+        old = self.token_of_the_pod()
         self.until("the end of the old token", lambda: "Unauthorized" in self.cluster.kubectl(
             "--kubeconfig=/dev/null", "--server", server, "--insecure-skip-tls-verify", "--token", old, "get", "pods",
             "-n", JOBS, check=False))
         self.submit("after", counting(FIXED))
         self.until_waits("after", "401")
         self.assertEqual(self.job("token")["state"], "running")
-        # As a kubelet rotates it: the coordinator goes on with what it finds there.
-        fresh = self.cluster.kubectl("create", "token", "-n", SYSTEM, "muster-coordinator")
-        files = self.token_files()
-        self.assertEqual(len(files), 1, files)
-        os.chmod(files[0].resolve(), 0o644)
-        files[0].resolve().write_text(fresh)
+        # As a kubelet rotates it: the coordinator goes on with what it finds there. It is laid over the file, since the
+        # kubelet puts back what it has brought itself.
+        fresh = self.store / "fresh.token"
+        fresh.write_text(self.cluster.kubectl("create", "token", "-n", SYSTEM, "muster-coordinator"))
+        container = self.cluster.container(self.cluster.get("-n", SYSTEM, "pod", "muster-0")["metadata"]["uid"])
+        subprocess.run(["nsenter", "--mount", "--target", str(container), "mount", "--bind", "/store/fresh.token",
+                        "/var/run/secrets/kubernetes.io/serviceaccount/token"], check=True)
         self.assertEqual(self.assert_done("token", epochs=8)["recoveries"], 0)
         self.assert_done("after")
 
@@ -174,8 +177,9 @@ class Faults(HostTest):
         self.submit("terminating", counting(FIXED, epochs=8))
         self.until_step("terminating", 450)
         self.cluster.kubectl("delete", "namespace", JOBS, "--wait=false")
-        self.until_waits("terminating", "terminated")
-        self.cluster.kubectl("wait", "--for=delete", f"namespace/{JOBS}", "--timeout=100s")
+        self.until_waits("terminating", "none in their place")
+        # The pods keep each other there until the coordinator ends what they are of.
+        self.cluster.kubectl("wait", "--for=delete", f"namespace/{JOBS}", "--timeout=110s")
         self.cluster.kubectl("delete", "pv", "muster-checkpoints-jobs", "--ignore-not-found")
         self.put_back()
         self.assert_done("terminating", epochs=8)

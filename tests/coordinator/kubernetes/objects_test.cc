@@ -133,6 +133,11 @@ TEST(Objects, APodTellsWhatItWaitsFor) {
   EXPECT_EQ(failed->exit_code, 64);
   EXPECT_EQ(failed->last_words, "a b");
   EXPECT_TRUE(failed->is_ending);
+  EXPECT_FALSE(failed->is_kept) << "it is looked at by nobody yet";
+  const std::string told = R"({"metadata":{"name":"p","labels":{"muster.dev/launch":"l"},
+                              "deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":)";
+  EXPECT_TRUE(PodIn(told + R"("Failed"}})")->is_kept);
+  EXPECT_FALSE(PodIn(told + R"("Running"}})")->is_kept);
   EXPECT_TRUE(pod(R"({"phase":"Running"})")->runs);
 }
 

@@ -1,6 +1,8 @@
 #include "coordinator/kubernetes/plan.h"
 
 #include <chrono>
+#include <set>
+#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,9 +25,10 @@ SeenCluster With(SeenLaunch there) {
 }
 
 // "make l", "resize l", "end l"
-std::string StepsOf(const Launches& wanted, const SeenCluster& seen) {
+std::string StepsOf(const Launches& wanted, const SeenCluster& seen,
+                    const std::set<std::string>& stuck = {}) {
   std::string text;
-  for (const LaunchStep& step : StepsFor(wanted, seen))
+  for (const LaunchStep& step : StepsFor(wanted, seen, stuck))
     text += (text.empty() ? "" : ", ") +
             (step.kind == LaunchStep::Kind::kMake     ? "make " + step.launch.name
              : step.kind == LaunchStep::Kind::kResize ? "resize " + step.launch.name
@@ -60,6 +63,27 @@ TEST(Plan, WhatIsMissingIsMadeAndWhatIsThereIsLeftAlone) {
         Row{"nobody wants it", {}, With(job), "end l"},
         Row{"and it is ending already", {}, With(ending), ""}})
     EXPECT_EQ(StepsOf(row.wanted, row.seen), row.steps) << row.what;
+}
+
+// As in a namespace that is being deleted: the pods go once their object does, which nobody else
+// deletes before them.
+TEST(Plan, WhatKeepsItsDeadIsMadeAnew) {
+  SeenCluster seen = With({.hosts = 2});
+  EXPECT_FALSE(KeepsItsDead(seen, "l")) << "none has been made yet";
+  seen.pods["l"]["a"] = {.name = "a", .launch = "l", .is_ending = true, .is_kept = true};
+  EXPECT_TRUE(KeepsItsDead(seen, "l"));
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.since_made = seconds(20)}).why,
+              HasSubstr("none in their place"));
+  EXPECT_EQ(StepsOf({kLaunch}, seen), "");
+  EXPECT_EQ(StepsOf({kLaunch}, seen, {"l"}), "end l");
+  SeenCluster ending = seen, suspended = seen, replaced = seen;
+  ending.launches["l"].is_ending = true;
+  suspended.launches["l"].is_suspended = true;
+  replaced.pods["l"]["b"] = {.name = "b", .launch = "l"};
+  EXPECT_FALSE(KeepsItsDead(ending, "l"));
+  EXPECT_EQ(StepsOf({kLaunch}, ending, {"l"}), "");
+  EXPECT_FALSE(KeepsItsDead(suspended, "l"));
+  EXPECT_FALSE(KeepsItsDead(replaced, "l"));
 }
 
 TEST(Plan, WhatStandsInTheWayIsTold) {
