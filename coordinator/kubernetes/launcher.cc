@@ -16,7 +16,6 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(200);
 constexpr Duration kLongestPause = std::chrono::seconds(60);
 constexpr Duration kLookForJobSets = std::chrono::seconds(60);
-constexpr char kApply[] = "application/apply-patch+yaml";
 constexpr char kMerge[] = "application/merge-patch+json";
 constexpr char kJson[] = "application/json";
 constexpr char kJobs[] = "jobs", kJobSets[] = "jobsets", kPods[] = "pods";
@@ -44,7 +43,7 @@ constexpr Right kRights[] = {
     {"", kPods, "watch"},
 };
 constexpr char kJobSetGroup[] = "jobset.x-k8s.io";
-constexpr const char* kVerbs[] = {"create", "patch", "delete", "list", "watch"};
+constexpr const char* kVerbs[] = {"create", "delete", "list", "watch"};
 
 std::string ReviewOf(const std::string& name_space, const Right& right) {
   return absl::StrFormat(
@@ -268,10 +267,16 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
   switch (step.kind) {
     case LaunchStep::Kind::kMake: {
       const LaunchKind kind = KindOf(step.launch, place_);
-      answer = api_.Ask("PATCH",
-                        absl::StrCat(PathOf(kind, place_.name_space, step.launch.name),
+      // No apply, which would change what bears that name and is somebody else's.
+      answer = api_.Ask("POST",
+                        absl::StrCat(CollectionOf(kind, place_.name_space),
                                      "?fieldManager=muster&fieldValidation=Strict"),
-                        ObjectOf(step.launch, place_), kApply);
+                        ObjectOf(step.launch, place_), kJson);
+      if (answer.ok() && answer->status == 409 && IsThereAlready(answer->body))
+        return absl::AbortedError(absl::StrCat(
+            StatusOfAnswer(*answer).message(),
+            ", and lacks the labels of what this coordinator makes: it stays as it is, and the job "
+            "waits until somebody deletes it"));
       // It is seen a moment later: until then nothing else is to be made of it.
       if (answer.ok() && answer->status < 300) {
         const std::optional<SeenLaunch> made = LaunchIn(kind, answer->body);

@@ -352,6 +352,10 @@ std::string MessageIn(absl::string_view body) {
              kLongestMessage);
 }
 
+bool IsThereAlready(absl::string_view body) {
+  return TextOf(At(Parse(body), "reason")) == "AlreadyExists";
+}
+
 int ExitCodeIn(const std::string& failure) {
   const std::string before = "exit code ";
   const size_t at = failure.find(before);

@@ -1,6 +1,6 @@
-// What is applied to a Kubernetes cluster for a launch, and what is read there of it: JSON on one
+// What is made in a Kubernetes cluster for a launch, and what is read there of it: JSON on one
 // side, plain values on the other. Pure. Sources: Kubernetes' "Jobs" (Indexed completion, pod
-// failure policy), "Server-Side Apply"; JobSet's API reference (v1alpha2).
+// failure policy); JobSet's API reference (v1alpha2).
 #pragma once
 
 #include <cstdint>
@@ -112,6 +112,8 @@ absl::StatusOr<WatchLine> LineIn(absl::string_view line);
 
 // What the API says of a refusal: its message, or the body itself where it is none of its own.
 std::string MessageIn(absl::string_view body);
+// That it refuses to make what bears the name of something that is there.
+bool IsThereAlready(absl::string_view body);
 
 // The same for a JobSet, which does not pass on which exit code it was: "…exit code 64…" → 64. 1:
 // it says none.

@@ -165,6 +165,25 @@ class Cluster:
         """The id of a process of the kit, such as kube-apiserver or kubelet-127.0.1.2."""
         return int((self.state / "pids" / name).read_text().split()[0])
 
+    def signal_to_end(self, name, how):
+        """Of a process of the kit. What it returns, called again and again, is once it has ended what starts it anew."""
+        process = self.process(name)
+        of = pathlib.Path("/proc", str(process))
+        words = (of / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+        place = os.readlink(of / "cwd")
+        environment = dict(pair.split(b"=", 1) for pair in (of / "environ").read_bytes().split(b"\0") if b"=" in pair)
+        os.kill(process, how)
+
+        def again():
+            with open(self.state / "logs" / f"{name}.log", "a") as log:
+                started = subprocess.Popen(words, cwd=place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+                                           stderr=log, start_new_session=True)
+            begun = pathlib.Path("/proc", str(started.pid), "stat").read_text().split()[21]
+            (self.state / "pids" / name).write_text(f"{started.pid} {begun}\n")
+
+        # It is a child of this program, the first of its namespace, since kube-up has ended.
+        return lambda: again if os.waitpid(process, os.WNOHANG)[0] == process else None
+
 
 class ClusterTest(unittest.TestCase):
     """Tests that share one cluster. A subclass sets `options`, the arguments of Cluster."""
@@ -205,6 +224,13 @@ class ClusterTest(unittest.TestCase):
             if time.monotonic() > end:
                 self.fail(f"{what} did not happen within {seconds} s")
             pause.wait(0.2)
+
+    def end(self, name, how=signal.SIGKILL):
+        """Of a process of the kit: it has ended. What it returns starts it anew."""
+        return self.until(f"the end of {name}", self.cluster.signal_to_end(name, how))
+
+    def until_api(self):
+        self.until("the API", lambda: self.cluster.kubectl("get", "--raw", "/readyz", check=False) == "ok")
 
 
 def main():

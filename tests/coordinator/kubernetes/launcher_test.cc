@@ -47,7 +47,8 @@ class LauncherTest : public testing::Test {
                    {"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", on},
                    {"GET", kJobsPath, on, of_watch},
                    {"GET", kPodsPath, on, of_watch},
-                   {"PATCH", kJobPath, on, {"fieldManager", "fieldValidation"}},
+                   {"POST", kJobsPath, on, {"fieldManager", "fieldValidation"}},
+                   {"PATCH", kJobPath, on, {"fieldManager"}},
                    {"DELETE", kJobPath, on}},
                   {.credentials = {.identity = IdentitySource::Of(
                                        IssueIdentity(authority_, {"c1", CoordinatorPeer{}},
@@ -103,27 +104,36 @@ class LauncherTest : public testing::Test {
       --refuse_;
       return refusal_;
     }
-    if (request.method == "POST") return {.status = 201, .body = R"({"status":{"allowed":true}})"};
+    if (absl::EndsWith(request.path, "reviews"))
+      return {.status = 201, .body = R"({"status":{"allowed":true}})"};
     if (absl::StrContains(request.path, "jobset")) return Status(404, "there is no such kind");
     if (request.method == "GET") return Read(request);
+    if (request.method == "POST") return Make(json::parse(request.body));
     const std::string name = request.params.at("name");
+    if (!jobs_.contains(name)) return Status(404, "there is no such job");
+    ++version_;
     if (request.method == "DELETE") {
-      if (jobs_.erase(name) == 0) return Status(404, "there is no such job");
-      ++version_;
+      jobs_.erase(name);
       return {.body = "{}"};
     }
-    json job = json::parse(request.body);
-    if (!jobs_.contains(name)) {
-      job["metadata"]["uid"] = "u" + std::to_string(++version_);
-      jobs_[name] = job;
-      ++made_;
-      return {.status = 201, .body = job.dump()};
-    }
-    jobs_[name].merge_patch(job);
-    ++version_;
+    jobs_[name].merge_patch(json::parse(request.body));
     return {.body = jobs_[name].dump()};
   }
-  // Watches tell everything again, as after a short absence; `odd_line_` comes first, once.
+  http::Response Make(json job) {
+    const std::string name = job["metadata"]["name"];
+    if (jobs_.contains(name))
+      return {.status = 409,
+              .body = json{{"kind", "Status"},
+                           {"reason", "AlreadyExists"},
+                           {"message", "jobs.batch \"" + name + "\" already exists"}}
+                          .dump()};
+    job["metadata"]["uid"] = "u" + std::to_string(++version_);
+    jobs_[name] = job;
+    ++made_;
+    if (std::exchange(loses_answer_, false)) return Status(504, "no answer in time");
+    return {.status = 201, .body = job.dump()};
+  }
+  // Watches tell everything again, as after a short absence; `odd_lines_` come first, once.
   http::Response Read(const http::Request& request) {
     const bool is_pods = absl::EndsWith(request.path, "/pods");
     if (!request.query.contains("watch")) {
@@ -135,7 +145,7 @@ class LauncherTest : public testing::Test {
                            {"metadata", {{"resourceVersion", std::to_string(version_)}}}}
                           .dump()};
     }
-    std::string lines = is_pods ? "" : std::exchange(odd_line_, "");
+    std::string lines = is_pods ? "" : std::exchange(odd_lines_, "");
     if (!is_pods)
       for (const auto& [name, job] : jobs_)
         lines += json{{"type", "MODIFIED"}, {"object", job}}.dump() + "\n";
@@ -144,8 +154,8 @@ class LauncherTest : public testing::Test {
   static http::Response Status(int status, const std::string& message) {
     return {.status = status, .body = json{{"kind", "Status"}, {"message", message}}.dump()};
   }
-  void Refuse(int times, http::Response refusal, const std::string& method = "PATCH",
-              const std::string& path = "/") {
+  void Refuse(int times, http::Response refusal, const std::string& method = "POST",
+              const std::string& path = kJobsPath) {
     const MutexLock lock(mutex_);
     refuse_ = times;
     refusal_ = std::move(refusal);
@@ -186,7 +196,8 @@ class LauncherTest : public testing::Test {
   absl::Status claim_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, json> jobs_;
   std::vector<std::string> calls_;
-  std::string odd_line_;
+  std::string odd_lines_;
+  bool loses_answer_ = false;  // to the next request that makes something
   int version_ = 1, made_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;
@@ -267,7 +278,7 @@ TEST_F(LauncherTest, AMissingRightIsNamedAndNotAskedForAgainAtOnce) {
   EXPECT_EQ(told.failure, "");
   pause_.WaitFor(std::chrono::seconds(1));
   const MutexLock lock(mutex_);
-  EXPECT_EQ(Calls("PATCH /apis/batch/v1/namespaces/jobs/jobs/a"), 1);
+  EXPECT_EQ(Calls("POST " + std::string(kJobsPath)), 1);
 }
 
 TEST_F(LauncherTest, WhatIsRefusedAsItIsHasFailed) {
@@ -303,12 +314,75 @@ TEST_F(LauncherTest, AWatchThatHasLostTheThreadIsBegunAnew) {
     {
       const MutexLock lock(mutex_);
       lists = lists_;
-      odd_line_ = odd;
+      odd_lines_ = odd;
     }
-    Until([&] { return lists_ > lists || (odd_line_.empty() && !absl::EndsWith(odd, "\n")); });
+    Until([&] { return lists_ > lists || (odd_lines_.empty() && !absl::EndsWith(odd, "\n")); });
   }
   Want({"a", "b"});
   Until([&] { return jobs_.contains("b"); });
+}
+
+// What is old news is told again, of one that was made anew, and of one that nobody wants.
+TEST_F(LauncherTest, WhatAWatchTellsTwiceChangesNothing) {
+  Want({"a"});
+  Begin();
+  Until([&] { return jobs_.contains("a"); });
+  {
+    const MutexLock lock(mutex_);
+    for (const char* name : {"a", "b"})
+      for (const char* type : {"ADDED", "MODIFIED", "DELETED", "DELETED"})
+        odd_lines_ += json{{"type", type},
+                          {"object",
+                           {{"metadata",
+                             {{"name", name},
+                              {"uid", "before"},
+                              {"resourceVersion", "1"},
+                              {"labels", {{"muster.dev/launch", name}}}}}}}}
+                         .dump() +
+                     "\n";
+  }
+  Until([&] { return odd_lines_.empty(); });
+  Want({"a", "c"});
+  Until([&] { return jobs_.contains("c"); });
+  const MutexLock lock(mutex_);
+  EXPECT_EQ(made_, 2);
+  EXPECT_EQ(Calls("DELETE " + std::string(kJobsPath) + "/a"), 0);
+  EXPECT_FALSE(jobs_.contains("b"));
+}
+
+TEST_F(LauncherTest, WhatWasMadeAndNobodyHeardSoIsNotMadeAgain) {
+  loses_answer_ = true;
+  Want({"a"});
+  Begin();
+  Until([&] { return jobs_.contains("a"); });
+  Await([](const LaunchTold& told) { return absl::StrContains(told.text, "0 of 1 pod of Job a"); });
+  const MutexLock lock(mutex_);
+  EXPECT_EQ(made_, 1);
+  EXPECT_EQ(Calls("DELETE " + std::string(kJobsPath) + "/a"), 0);
+}
+
+TEST_F(LauncherTest, WhatBearsTheNameAndIsSomebodyElsesStaysAsItIs) {
+  const json theirs = {{"metadata", {{"name", "a"}, {"uid", "theirs"}}},
+                       {"spec", {{"completions", 1}}}};
+  {
+    const MutexLock lock(mutex_);
+    jobs_["a"] = theirs;
+  }
+  Want({"a"}, 2);
+  Begin();
+  const LaunchTold told = Await([](const LaunchTold& t) { return !t.why.empty(); });
+  EXPECT_THAT(told.why, HasSubstr("409: jobs.batch \"a\" already exists, and lacks the labels"));
+  EXPECT_EQ(told.failure, "");
+  Until([&] { return Calls("POST " + std::string(kJobsPath)) >= 3; });
+  Want({"b"});
+  Until([&] { return jobs_.contains("b"); });
+  Want({"a", "b"}, 2);
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_EQ(jobs_["a"], theirs);
+    jobs_.erase("a");
+  }
+  Until([&] { return jobs_.contains("a"); });
 }
 
 // It would make Jobs of what are JobSets already.
