@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "lib/base/backoff.h"
 #include "lib/base/mutex.h"
 #include "lib/base/time.h"
 #include "lib/domain/job.h"
 #include "lib/domain/message.h"
-#include "lib/member/runtime/backoff.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
 namespace muster::bench {

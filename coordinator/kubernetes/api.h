@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/backoff.h"
 #include "lib/base/time.h"
 
 namespace muster::coordinator {
@@ -32,8 +33,14 @@ absl::StatusOr<std::string> ReadMountedFile(const std::string& path);
 struct KubeAnswer {
   int status = 0;  // of HTTP
   std::string body;
-  std::optional<Duration> retry_after;
+  std::optional<Duration> retry_after;  // five minutes at most
 };
+
+// How long not to ask again: at least what the API asked for, and our own pause besides, since
+// others were told the same.
+inline Duration PauseFor(Backoff& backoff, const std::optional<Duration>& retry_after) {
+  return retry_after.value_or(Duration()) + backoff.Next();
+}
 
 inline constexpr size_t kLongestKubeAnswer = size_t{64} << 20;
 inline constexpr size_t kLongestKubeLine = size_t{4} << 20;

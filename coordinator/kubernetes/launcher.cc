@@ -1,7 +1,7 @@
 #include "coordinator/kubernetes/launcher.h"
 
-#include <algorithm>
 #include <chrono>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +15,7 @@ namespace {
 
 constexpr Duration kLook = std::chrono::milliseconds(200);
 constexpr Duration kLongestPause = std::chrono::seconds(60);
+constexpr Duration kLongestDiscoveryPause = std::chrono::seconds(30);
 constexpr Duration kLookForJobSets = std::chrono::seconds(60);
 constexpr char kMerge[] = "application/merge-patch+json";
 constexpr char kJson[] = "application/json";
@@ -58,6 +59,7 @@ Launcher::Launcher(LauncherOptions options)
     : options_(std::move(options)),
       place_(options_.place),
       api_(options_.server, stopping_),
+      discovery_backoff_(std::random_device()(), options_.first_pause, kLongestDiscoveryPause),
       thread_([this] { Run(); }) {}
 
 Launcher::~Launcher() {
@@ -93,7 +95,10 @@ void Launcher::FindOut() {
   }
   const absl::StatusOr<KubeAnswer> found = api_.Ask("GET", "/apis/jobset.x-k8s.io/v1alpha2");
   const bool is_known = found.ok() && (found->status == 200 || found->status == 404);
-  next_discovery_ = Now() + (is_known ? kLookForJobSets : options_.first_pause);
+  if (is_known) discovery_backoff_.Reset();
+  next_discovery_ = Now() + (is_known ? kLookForJobSets
+                                      : PauseFor(discovery_backoff_,
+                                                 found.ok() ? found->retry_after : std::nullopt));
   discovery_ = is_known ? absl::OkStatus() : found.ok() ? StatusOfAnswer(*found) : found.status();
   if (!is_known) return;
   const bool is_first = !std::exchange(knows_kinds_, true);
@@ -324,16 +329,16 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
   }
   if (absl::IsCancelled(done)) return;
   std::optional<LaunchTrouble>& known = known_[name].trouble;
-  LaunchTrouble& trouble = known ? *known : known.emplace();
+  if (!known)
+    known = {.backoff = Backoff(std::random_device()(), options_.first_pause, kLongestPause)};
+  LaunchTrouble& trouble = *known;
   const std::string text(done.message());
   if (trouble.text != text) LogWarning("%s: %s", name, text);
   trouble.text = text;
   // The same object will be refused again.
   if (absl::IsInvalidArgument(done) && step.kind == LaunchStep::Kind::kMake) trouble.failure = text;
-  trouble.pause = trouble.pause == Duration() ? options_.first_pause
-                                              : std::min(2 * trouble.pause, kLongestPause);
-  if (absl::IsPermissionDenied(done)) trouble.pause = kLongestPause;
-  trouble.next = Now() + retry_after.value_or(trouble.pause);
+  if (absl::IsPermissionDenied(done)) trouble.backoff.BeLongest();
+  trouble.next = Now() + PauseFor(trouble.backoff, retry_after);
 }
 
 std::set<std::string> Launcher::Stuck(const Launches& wanted, const SeenCluster& seen) {

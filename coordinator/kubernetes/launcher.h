@@ -33,7 +33,7 @@ struct LauncherOptions {
   std::function<absl::Status()> check_claim;
   // What a launch lacks, or that it has failed. False: nobody could hear it, and it is told again.
   std::function<bool(const LaunchTold&)> tell;
-  Duration first_pause = std::chrono::seconds(1);  // after a refusal; the next ones are longer
+  Duration first_pause = std::chrono::seconds(1);  // at most, after a refusal; the next are longer
   // For so long a launch may keep its dead (KeepsItsDead) until it is made anew.
   Duration dead_are_kept = std::chrono::seconds(60);
 };
@@ -43,7 +43,7 @@ struct LaunchTrouble {
   std::string text;
   std::string failure;  // it never will be
   Time next{};          // when it is tried again
-  Duration pause{};
+  Backoff backoff;
 };
 // What is remembered of one launch, as long as it is wanted or there.
 struct KnownLaunch {
@@ -84,6 +84,7 @@ class Launcher {
   std::map<std::string, KnownLaunch> known_;  // by launch
   bool knows_kinds_ = false;                  // whether there are JobSets
   absl::Status discovery_;                    // the last try to find that out
+  Backoff discovery_backoff_;
   Time next_discovery_{};
   std::string cannot_see_;       // why it does not know how it stands now; empty: it does
   SeenCluster copy_;             // of what was seen, at …

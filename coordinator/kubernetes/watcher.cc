@@ -1,7 +1,7 @@
 #include "coordinator/kubernetes/watcher.h"
 
-#include <algorithm>
 #include <chrono>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -38,10 +38,12 @@ absl::Status StatusOfAnswer(const KubeAnswer& answer) {
 }
 
 Watcher::Watcher(const KubeServer& server, std::string collection, std::string selector,
-                 WatcherEvents events)
+                 WatcherEvents events, std::function<bool(Duration)> wait)
     : collection_(std::move(collection)),
       selector_(std::move(selector)),
       events_(std::move(events)),
+      wait_(wait ? std::move(wait) : [this](Duration pause) { return stop_.WaitFor(pause); }),
+      backoff_(std::random_device()(), kFirstPause, kLongestPause),
       api_(server, stopping_),
       thread_([this] { Run(); }) {}
 
@@ -52,16 +54,11 @@ Watcher::~Watcher() {
 }
 
 void Watcher::Run() {
-  Duration pause = kFirstPause;
   while (!stopping_) {
-    const Time began = RealClock().Now();
     const absl::Status why = Follow();
     if (stopping_) return;
     if (!absl::IsAborted(why)) events_.on_trouble(why);
-    // What went well for a while begins anew at once.
-    if (RealClock().Now() - began > kLongestPause) pause = kFirstPause;
-    if (stop_.WaitFor(pause)) return;
-    pause = std::min(2 * pause, kLongestPause);
+    if (wait_(PauseFor(backoff_, std::exchange(retry_after_, std::nullopt)))) return;
   }
 }
 
@@ -83,7 +80,7 @@ absl::StatusOr<std::string> Watcher::List() {
         const KubeAnswer answer,
         api_.Ask("GET", absl::StrCat(collection_, "?", selector_, "&limit=", kPiece,
                                      next.empty() ? "" : "&continue=", next)));
-    MUSTER_RETURN_IF_ERROR(StatusOfAnswer(answer));
+    MUSTER_RETURN_IF_ERROR(Refusal(answer));
     MUSTER_ASSIGN_OR_RETURN(ListPiece piece, ListIn(answer.body));
     for (std::string& object : piece.objects) objects.push_back(std::move(object));
     next = std::move(piece.next_piece);
@@ -110,6 +107,7 @@ absl::StatusOr<std::string> Watcher::Watch(const std::string& version) {
                       why = StatusOfAnswer({.status = line->code, .body = line->message});
                       return false;
                     }
+                    backoff_.Reset();  // it goes well
                     if (!line->version.empty()) newest = line->version;
                     if (line->kind == WatchLine::Kind::kPut) events_.on_put(line->object);
                     if (line->kind == WatchLine::Kind::kGone) events_.on_gone(line->object);
@@ -117,8 +115,14 @@ absl::StatusOr<std::string> Watcher::Watch(const std::string& version) {
                   });
   MUSTER_RETURN_IF_ERROR(why);
   MUSTER_RETURN_IF_ERROR(answer.status());
-  MUSTER_RETURN_IF_ERROR(StatusOfAnswer(*answer));
+  MUSTER_RETURN_IF_ERROR(Refusal(*answer));
+  backoff_.Reset();
   return newest;
+}
+
+absl::Status Watcher::Refusal(const KubeAnswer& answer) {
+  retry_after_ = answer.retry_after;
+  return StatusOfAnswer(answer);
 }
 
 }  // namespace muster::coordinator

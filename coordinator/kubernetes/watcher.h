@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -26,9 +27,10 @@ struct WatcherEvents {
 
 class Watcher {
  public:
-  // `collection`: its path; `selector`: a query ("labelSelector=…").
+  // `collection`: its path; `selector`: a query ("labelSelector=…"). `wait`: waits so long between
+  // two tries, unless it is to end, which it answers; null: by the clock.
   Watcher(const KubeServer& server, std::string collection, std::string selector,
-          WatcherEvents events);
+          WatcherEvents events, std::function<bool(Duration)> wait = nullptr);
   ~Watcher();
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
@@ -38,10 +40,14 @@ class Watcher {
   absl::Status Follow();
   absl::StatusOr<std::string> List();
   absl::StatusOr<std::string> Watch(const std::string& version);
+  absl::Status Refusal(const KubeAnswer& answer);
 
   const std::string collection_;
   const std::string selector_;
   const WatcherEvents events_;
+  const std::function<bool(Duration)> wait_;
+  Backoff backoff_;
+  std::optional<Duration> retry_after_;  // of what was refused last
   std::atomic<bool> stopping_{false};
   StopSignal stop_;
   KubeApi api_;

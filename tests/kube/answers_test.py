@@ -140,19 +140,25 @@ class Answers(AnswersTest):
         uid = self.uid("jobsets", "forgotten")
         coordinator = next(int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*")
                            if b"muster-coordinator\0" in (process / "cmdline").read_bytes())
-        # It does not run meanwhile, so that it asks for more only when there is none to be had.
-        os.kill(coordinator, signal.SIGSTOP)
+        # It does not run meanwhile, so that it asks for more only when there is none to be had; nor does its kubelet, which
+        # would start it anew for that.
+        node = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["spec"]["nodeName"]
+        stopped = (self.cluster.process(f"kubelet-{node}"), coordinator)
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
         try:
             self.end("kube-apiserver", signal.SIGTERM)()
             self.until_api()
             pods = self.pods("forgotten")
-            self.cluster.kubectl("delete", "pod", "-n", JOBS, pods[1]["metadata"]["name"], "--wait=false")
+            elsewhere = next(pod for pod in pods if pod["spec"]["nodeName"] != node)
+            self.cluster.kubectl("delete", "pod", "-n", JOBS, elsewhere["metadata"]["name"], "--wait=false")
             self.until("a pod in its place", lambda: len(
                 {pod["metadata"]["uid"] for pod in self.pods("forgotten")} -
                 {pod["metadata"]["uid"] for pod in pods}) == 1)
             before = len(self.calls())
         finally:
-            os.kill(coordinator, signal.SIGCONT)
+            for process in reversed(stopped):
+                os.kill(process, signal.SIGCONT)
         path = f"/api/v1/namespaces/{JOBS}/pods"
         def of_pods(verb):
             return [call for call in self.calls()[before:] if call["verb"] == verb

@@ -1,9 +1,24 @@
 """The coordinator in a pod makes pods for jobs: what deploy/k8s/overlays/dev applies, typed as it stands there."""
 
+import itertools
 import json
+import re
 
 from cluster import main
 from host_cluster import FIXED, JOBS, SYSTEM, HostTest, counting
+
+ACCOUNT = "muster-coordinator"
+# As what a binding may name it, by the kind of its subject: in its namespace, where that says one.
+NAMES = {"ServiceAccount": [ACCOUNT], "User": [f"system:serviceaccount:{SYSTEM}:{ACCOUNT}"],
+         "Group": [f"system:serviceaccounts:{SYSTEM}"]}
+# What it may do as every account may.
+OF_EVERYBODY = re.compile('to Group "system:(authenticated|serviceaccounts)"$')
+
+
+def name_of(binding):
+    """As the API's authorizer calls it."""
+    parts = (binding["metadata"]["name"], binding["metadata"].get("namespace"))
+    return f"{binding['kind']} {'/'.join(filter(None, parts))}"
 
 
 class Host(HostTest):
@@ -87,17 +102,43 @@ class Host(HostTest):
 
     def test_zz_all_rights_that_are_granted_are_used(self):
         """The last one by its name: the log has what the others have used."""
+        granted, used = self.rights_granted(), self.rights_used()
+        print(f"rights: {len(granted)} granted, {len(used & granted)} used")
+        self.assertGreater(len(granted), 0)
+        self.assertEqual(used - granted, set(), "it was allowed what no binding that was found grants")
+        self.assertEqual(granted - used, set(), "it never does what it may do")
+
+    def rights_granted(self):
+        """To the coordinator's account, by all bindings that name it: the binding, the group, the resource or path, and
+        the verb. What everybody may do is not among them."""
+        granted = set()
+        for binding in self.cluster.get("-A", "rolebindings,clusterrolebindings"):
+            if not any(subject["name"] in NAMES.get(subject["kind"], ()) and
+                       subject.get("namespace", SYSTEM) == SYSTEM for subject in binding.get("subjects", [])):
+                continue
+            namespace, role = binding["metadata"].get("namespace", ""), binding["roleRef"]
+            of_namespace = ["-n", namespace] if namespace else []
+            for rule in self.cluster.get(*of_namespace, role["kind"].lower(), role["name"]).get("rules") or ():
+                for what in (*itertools.product(rule.get("apiGroups", ()), rule.get("resources", ())),
+                             *(("", path) for path in rule.get("nonResourceURLs", ()))):
+                    granted |= {(name_of(binding), *what, verb) for verb in rule["verbs"]}
+        return granted
+
+    def rights_used(self):
+        """As the audit log tells them, likewise: by what binding a call was allowed stands in each of its lines."""
         used = set()
         for line in (self.cluster.folder / "audit.log").read_text().splitlines():
             call = json.loads(line)
-            what = call.get("objectRef", {})
-            allowed = call["annotations"].get("authorization.k8s.io/decision") == "allow"
-            if allowed and what.get("namespace") == JOBS:
-                used.add((what.get("apiGroup", ""), what["resource"], call["verb"]))
-        granted = {(group, resource, verb)
-                   for rule in self.cluster.get("-n", JOBS, "role", "muster-coordinator")["rules"]
-                   for group in rule["apiGroups"] for resource in rule["resources"] for verb in rule["verbs"]}
-        self.assertEqual(granted - used, set())
+            notes, what = call.get("annotations", {}), call.get("objectRef", {})
+            reason = notes.get("authorization.k8s.io/reason", "")
+            if notes.get("authorization.k8s.io/decision") != "allow" or OF_EVERYBODY.search(reason):
+                continue
+            binding = re.fullmatch(r'RBAC: allowed by (\w+) "([^"]+)" of .*', reason)
+            self.assertIsNotNone(binding, line)
+            resource = "/".join(filter(None, (what.get("resource"), what.get("subresource"))))
+            right = (" ".join(binding.groups()), what.get("apiGroup", ""), resource or call["requestURI"].split("?")[0])
+            used.add((*right, call["verb"]))
+        return used
 
 
 if __name__ == "__main__":

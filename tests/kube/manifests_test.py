@@ -52,6 +52,13 @@ BROKEN = {
 }
 
 
+def one(objects, kind, name=None):
+    """The only one."""
+    found = [each for each in objects if each["kind"] == kind and name in (None, each["metadata"]["name"])]
+    assert len(found) == 1, (kind, name, found)
+    return found[0]
+
+
 class Manifests(ClusterTest):
     options = {"nodes": 0, "jobset": True}
 
@@ -153,6 +160,27 @@ class Manifests(ClusterTest):
         monitor = next(each for each in objects if each["kind"] == "PodMonitor")
         monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
         self.assertIn("honourLabels", self.refusal([monitor], None))
+
+    def test_pods_of_ones_own_reach_each_other_and_nobody_else(self):
+        """By the labels that they get: of their templates, and of what a TrainJob patches into its runtime."""
+        for folder in OF_ANY_NAMESPACE:
+            with self.subTest(folder):
+                objects = self.cluster.objects(K8S / folder, "default")
+                policy = one(objects, "NetworkPolicy")["spec"]
+                labels = policy["podSelector"]["matchLabels"]
+                pods = list(self.pods_of(objects + [
+                    {"kind": "ClusterTrainingRuntime", "spec": patch["trainingRuntimeSpec"]}
+                    for each in objects for patch in each.get("spec", {}).get("runtimePatches", ())]))
+                self.assertEqual(len(pods), 1)
+                self.assertLessEqual(labels.items(), pods[0]["metadata"]["labels"].items())
+                self.assertGreater(len(labels), 0, "it would be for all pods of the namespace")
+                among = [{"podSelector": {"matchLabels": labels}}]
+                self.assertEqual(policy["policyTypes"], ["Ingress", "Egress"])
+                self.assertEqual(policy["ingress"], [{"from": among}])
+                self.assertEqual(policy["egress"][0], {"to": among})
+                self.assertEqual([(port["port"], port["protocol"]) for port in policy["egress"][1]["ports"]],
+                                 [(53, "UDP"), (53, "TCP")])
+                self.assertEqual(len(policy["egress"]), 2)
 
     def test_no_image_is_asked_for_that_a_node_has(self):
         """Without a tag Kubernetes would ask a registry for it each time, one that is called localhost."""

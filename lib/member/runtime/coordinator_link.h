@@ -8,9 +8,9 @@
 #include <string>
 
 #include "lib/base/address_list.h"
+#include "lib/base/backoff.h"
 #include "lib/base/name_lookup.h"
 #include "lib/domain/message.h"
-#include "lib/member/runtime/backoff.h"
 #include "lib/member/runtime/events.h"
 #include "lib/transport/transport.h"
 

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/backoff.h"
 #include "lib/base/lease.h"
 #include "lib/domain/message.h"
 #include "lib/log/limited_log.h"
-#include "lib/member/runtime/backoff.h"
 #include "lib/member/runtime/events.h"
 #include "lib/transport/transport.h"
 

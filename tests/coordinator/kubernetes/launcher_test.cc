@@ -3,20 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
-#include "lib/http/server.h"
-#include "lib/identity/certificates.h"
-#include "lib/identity/identity.h"
-#include "lib/identity/identity_source.h"
 #include "nlohmann/json.hpp"
+#include "tests/coordinator/kubernetes/played_server.h"
 
 namespace muster::coordinator {
 namespace {
@@ -32,39 +26,22 @@ constexpr char kPodsPath[] = "/api/v1/namespaces/jobs/pods";
 class LauncherTest : public testing::Test {
  protected:
   LauncherTest() {
-    if (mkdtemp(folder_.data()) == nullptr) std::abort();
-    WriteToken("first");
-    std::ofstream(folder_ + "/ca.crt") << authority_.certificates_pem;
     const auto on = [this](const http::Request& request, const http::Responder& respond) {
       respond.Send(Answer(request));
     };
-    const std::vector<std::string> of_watch = {"labelSelector",  "limit",
-                                               "watch",          "resourceVersion",
-                                               "timeoutSeconds", "allowWatchBookmarks"};
-    server_ = http::Server::Start(
-                  "127.0.0.1:0",
-                  {{"GET", "/apis/jobset.x-k8s.io/v1alpha2", on},
+    server_.Serve({{"GET", "/apis/jobset.x-k8s.io/v1alpha2", on},
                    {"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", on},
-                   {"GET", kJobsPath, on, of_watch},
-                   {"GET", kPodsPath, on, of_watch},
+                   {"GET", kJobsPath, on, QueryOfWatch()},
+                   {"GET", kPodsPath, on, QueryOfWatch()},
                    {"POST", kJobsPath, on, {"fieldManager", "fieldValidation"}},
                    {"PATCH", kJobPath, on, {"fieldManager"}},
-                   {"DELETE", kJobPath, on}},
-                  {.credentials = {.identity = IdentitySource::Of(
-                                       IssueIdentity(authority_, {"c1", CoordinatorPeer{}},
-                                                     absl::Now(), {"127.0.0.1"})
-                                           .value())}})
-                  .value();
+                   {"DELETE", kJobPath, on}});
   }
   ~LauncherTest() override { launcher_.reset(); }
 
-  void WriteToken(const std::string& token) { std::ofstream(folder_ + "/token") << token; }
-
   void Begin() {
     launcher_ = std::make_unique<Launcher>(LauncherOptions{
-        .server = {.url = "https://" + server_->Address(),
-                   .token_file = folder_ + "/token",
-                   .authority_file = folder_ + "/ca.crt"},
+        .server = server_.Place(),
         .place = {.name_space = "jobs",
                   .cluster = "c1",
                   .pod = ParsePodTemplate("spec: {containers: [{name: muster}]}", "").value()},
@@ -185,8 +162,6 @@ class LauncherTest : public testing::Test {
     return static_cast<int>(std::count(calls_.begin(), calls_.end(), of));
   }
 
-  std::string folder_ = testing::TempDir() + "/muster-launcher-XXXXXX";
-  const Authority authority_ = MakeAuthority("c1", absl::Now() - absl::Hours(72)).value();
   StopSignal pause_;  // that nobody gives
   Mailbox<LaunchTold> told_;
 
@@ -202,7 +177,7 @@ class LauncherTest : public testing::Test {
   http::Response refusal_;
   std::string refused_method_, refused_path_;
 
-  std::unique_ptr<http::Server> server_;
+  PlayedServer server_;
   std::unique_ptr<Launcher> launcher_;
 };
 
@@ -299,7 +274,7 @@ TEST_F(LauncherTest, ATokenThatWasReplacedIsReadAnew) {
   Want({"a"});
   Begin();
   Until([&] { return Calls("GET " + std::string(kPodsPath)) >= 2; });
-  WriteToken("second");
+  server_.WriteToken("second");
   Until([&] { return jobs_.contains("a"); });
 }
 
@@ -332,14 +307,14 @@ TEST_F(LauncherTest, WhatAWatchTellsTwiceChangesNothing) {
     for (const char* name : {"a", "b"})
       for (const char* type : {"ADDED", "MODIFIED", "DELETED", "DELETED"})
         odd_lines_ += json{{"type", type},
-                          {"object",
-                           {{"metadata",
-                             {{"name", name},
-                              {"uid", "before"},
-                              {"resourceVersion", "1"},
-                              {"labels", {{"muster.dev/launch", name}}}}}}}}
-                         .dump() +
-                     "\n";
+                           {"object",
+                            {{"metadata",
+                              {{"name", name},
+                               {"uid", "before"},
+                               {"resourceVersion", "1"},
+                               {"labels", {{"muster.dev/launch", name}}}}}}}}
+                          .dump() +
+                      "\n";
   }
   Until([&] { return odd_lines_.empty(); });
   Want({"a", "c"});
