@@ -16,7 +16,7 @@ FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "o
 # What no overlay has: each beside the base.
 COMPONENTS = ("tls-files", "rdma", "prometheus", "grafana", "webhooks")
 # All that go together, beside that overlay; as people make their own.
-TOGETHER = {"everything": ("prod", ("rdma", "prometheus", "grafana", "webhooks"))}
+TOGETHER = {"everything": ("prod", ("prometheus", "grafana", "webhooks", "rdma")), "watched": ("prod", ("prometheus",))}
 # In which overlays pods may do more than the restricted level lets them, and what.
 PRIVILEGED = {"rdma": "IPC_LOCK", "everything": "IPC_LOCK"}
 
@@ -160,6 +160,29 @@ class Manifests(ClusterTest):
         monitor = next(each for each in objects if each["kind"] == "PodMonitor")
         monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
         self.assertIn("honourLabels", self.refusal([monitor], None))
+
+    def test_queue_and_prometheus_are_where_the_jobs_are(self):
+        for name, namespace in {"everything": "muster-rdma", "watched": "muster-jobs"}.items():
+            with self.subTest(name):
+                self.namespace(namespace)
+                objects = self.cluster.objects(self.copied() / "overlays" / name)
+                coordinator = one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+                self.assertIn({"name": "LAUNCH_NAMESPACE", "value": namespace}, coordinator["env"])
+                self.assertEqual(one(objects, "LocalQueue")["metadata"]["namespace"], namespace)
+                queue = one(objects, "ClusterQueue")["spec"]
+                self.assertIn(namespace, queue["namespaceSelector"]["matchExpressions"][0]["values"])
+                covered = queue["resourceGroups"][0]["coveredResources"]
+                for pod in self.launched_pods(objects, namespace):
+                    self.assertLessEqual(pod["spec"]["containers"][0]["resources"]["requests"].keys(), set(covered))
+                self.assertEqual(covered, [each["name"] for flavor in queue["resourceGroups"][0]["flavors"]
+                                           for each in flavor["resources"]])
+                monitor = one(objects, "PodMonitor", "muster-members")
+                self.assertIn(namespace, monitor["spec"]["namespaceSelector"]["matchNames"])
+                ways = [each for each in objects if each["kind"] == "NetworkPolicy"
+                        and each["metadata"]["name"] == "prometheus"]
+                self.assertEqual({each["metadata"]["namespace"] for each in ways}, {"muster-system", namespace})
+                # Rules are about series, of whatever namespace.
+                self.assertNotIn("namespace", json.dumps(one(objects, "PrometheusRule")["spec"]))
 
     def test_pods_of_ones_own_reach_each_other_and_nobody_else(self):
         """By the labels that they get: of their templates, and of what a TrainJob patches into its runtime."""
