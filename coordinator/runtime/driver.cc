@@ -484,11 +484,7 @@ void Driver::NoteForWebhooks(const Announce& action) {
   if (job == nullptr) return;
   if (auto event =
           EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis())) {
-    // A checkpoint that fails is told by each of its members.
-    if (event->type == last_failed_.type && event->job == last_failed_.job &&
-        event->start == last_failed_.start && event->step == last_failed_.step)
-      return;
-    if (event->type == "checkpoint.failed") last_failed_ = *event;
+    if (event->type == kCheckpointFailed && !failed_checkpoints_.Take(*event, clock_.Now())) return;
     unsaved_.emplace_back(*std::move(event));
   }
 }
@@ -636,6 +632,7 @@ void Driver::ForgetJob(const std::string& id) {
   journal_.Forget(id);
   events_.Forget(id);
   checkpoint_times_.Forget(id);
+  failed_checkpoints_.Forget(id);
   log_places_.Forget(id);
   log_marks_.Forget(id);
   if (options_.logs != nullptr) options_.logs->Forget(id);

@@ -123,11 +123,11 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
   EXPECT_EQ(done.tail.fingerprint->value, (FingerprintPart{7, 2, true}));
 }
 
-absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
+absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher,
+                      std::optional<EventPlace> after = std::nullopt) {
   std::promise<absl::Status> found;
   driver.Watch(
-      job, std::nullopt, [&](absl::Status s) { found.set_value(std::move(s)); },
-      std::move(watcher));
+      job, after, [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
   return found.get_future().get();
 }
 
@@ -306,6 +306,26 @@ TEST_F(DriverTest, ACheckpointTakesFromItsFirstPartToItsCommit) {
   EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_count{role=\"coordinator\"} 1\n"));
   EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_sum{role=\"coordinator\"} 3.1\n"));
   EXPECT_THAT(metrics, Not(HasSubstr("muster_checkpoint_bytes_total"))) << "members count them";
+}
+
+TEST_F(DriverTest, AMemberDoesNotFillTheOutbox) {
+  journal_->KeepOutbox();
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  for (int64_t step = 10; step < 200; ++step)
+    member.Say(SegmentFailed{view.lineage, Step(step), "disk full"});
+  const Counter& said = metrics_.GetCounter("muster_checkpoint_failures_total", "not_written");
+  while (said.Value() < 190) Look();
+  Look();
+  int told = 0;
+  const auto count = [&](const PlacedEvent& placed) {
+    told += placed.event.type == kCheckpointFailed ? 1 : 0;
+    return true;
+  };
+  ASSERT_TRUE(ScanOutbox(journal_->kv(), {}, count, [](const DamagedEvent&) {}).ok());
+  EXPECT_EQ(told, kToldInAMinute);
 }
 
 TEST_F(DriverTest, MetricsTellWhatAFullDiskStops) {
