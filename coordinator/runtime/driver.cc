@@ -162,6 +162,7 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
   quotas_ = std::make_shared<const Quotas>(coordinator_.quotas());
   host_records_ = std::make_shared<const HostRecords>(coordinator_.host_records());
   LookAtWritten({});
+  TellEndsOfBefore();
   Publish();
   events_thread_ = std::thread([this] { GiveEvents(); });
   thread_ = std::thread([this] { Loop(); });
@@ -546,6 +547,15 @@ void Driver::TellFailure(const std::string& text) {
   for (const auto& [id, known] : last_written_)
     if (!Ended(known->status.job.phase))
       events_.Append(id, {"", 0, UnixMillis(), "state", text, {{"saves", "false"}}});
+}
+
+// The one before may have died between writing an end and telling it, and what it told is gone.
+void Driver::TellEndsOfBefore() {
+  for (const auto& [id, known] : last_written_)
+    if (const JobJournal& job = known->status.job; Ended(job.phase)) {
+      const Announce end = AnnouncementOfEnd(job);
+      events_.Append(id, {"", 0, UnixMillis(), end.event, end.text, end.fields});
+    }
 }
 
 void Driver::OnWritten() {

@@ -148,6 +148,7 @@ class Driver {
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
   void TellFailure(const std::string& text);
+  void TellEndsOfBefore();
   KnownJobs Look();
   void LookAt(const std::string& id);
   void LookAtWritten(const std::vector<Persisted>& changes);

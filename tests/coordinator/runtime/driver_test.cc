@@ -33,7 +33,9 @@ AgentHello HelloOf(const std::string& host, int32_t slots) {
 }
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -902,6 +904,33 @@ TEST_F(DriverTest, EventsAreKeptAndFollowedUntilTheJobIsOver) {
   KeptEvents unknown;
   EXPECT_TRUE(absl::IsNotFound(WatchJob(*driver_, "b", unknown.NewWatcher())));
   EXPECT_TRUE(unknown.AwaitEnd());
+}
+
+// Whoever followed the job, and whatever the coordinator before told of it before it died.
+TEST_F(DriverTest, AfterARestartTheEndOfAJobIsTold) {
+  SubmitJob();
+  ASSERT_TRUE(Change(Cancel{"a"}).ok());
+  const std::string reason = Job().reason;
+  ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  Stop();
+  Start();
+  const auto told = [&](std::optional<EventPlace> after) {
+    KeptEvents kept;
+    EXPECT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher(), after).ok());
+    EXPECT_TRUE(kept.AwaitEnd());
+    return kept.TakeAll();
+  };
+  EXPECT_THAT(told(EventPlace{TermNumber(1), 1}), ElementsAre("restart:2-0", "done:2-1"));
+  EXPECT_THAT(told(EventPlace{TermNumber(2), 1}), IsEmpty()) << "it has had it";
+  KeptEvents kept;
+  ASSERT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
+  const JobEvent end = kept.Next();
+  EXPECT_EQ(end.event, "done");
+  EXPECT_EQ(end.text, reason);
+  EXPECT_EQ(end.fields.at("state"), "cancelled");
+  KeptEvents of_other;
+  ASSERT_TRUE(WatchJob(*driver_, "b", of_other.NewWatcher()).ok());
+  EXPECT_NE(of_other.Next().event, "done");
 }
 
 // A thousand readers do not delay a heartbeat.
