@@ -298,8 +298,7 @@ class Watcher {
     screen_.ShowProgress(progress, RealClock().Now());
   }
 
-  // With --json the last line is the job itself: events of an earlier term of the coordinator are
-  // not kept, its "done" neither.
+  // With --json the last line is the job itself.
   int ShowEnd(const JobAnswer& job) {
     // Where the process said what is wrong, that is the job's reason.
     const bool is_said = EndsItsJob(static_cast<int>(job.exit_code));

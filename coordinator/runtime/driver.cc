@@ -162,6 +162,7 @@ Driver::Driver(Journal& journal, RecoveredState recovered, const Clock& clock, M
   quotas_ = std::make_shared<const Quotas>(coordinator_.quotas());
   host_records_ = std::make_shared<const HostRecords>(coordinator_.host_records());
   LookAtWritten({});
+  TellEndsOfBefore();
   Publish();
   events_thread_ = std::thread([this] { GiveEvents(); });
   thread_ = std::thread([this] { Loop(); });
@@ -484,11 +485,7 @@ void Driver::NoteForWebhooks(const Announce& action) {
   if (job == nullptr) return;
   if (auto event =
           EventOfAnnouncement(action.event, action.text, action.fields, *job, UnixMillis())) {
-    // A checkpoint that fails is told by each of its members.
-    if (event->type == last_failed_.type && event->job == last_failed_.job &&
-        event->start == last_failed_.start && event->step == last_failed_.step)
-      return;
-    if (event->type == "checkpoint.failed") last_failed_ = *event;
+    if (event->type == kCheckpointFailed && !failed_checkpoints_.Take(*event, clock_.Now())) return;
     unsaved_.emplace_back(*std::move(event));
   }
 }
@@ -550,6 +547,15 @@ void Driver::TellFailure(const std::string& text) {
   for (const auto& [id, known] : last_written_)
     if (!Ended(known->status.job.phase))
       events_.Append(id, {"", 0, UnixMillis(), "state", text, {{"saves", "false"}}});
+}
+
+// The one before may have died between writing an end and telling it, and what it told is gone.
+void Driver::TellEndsOfBefore() {
+  for (const auto& [id, known] : last_written_)
+    if (const JobJournal& job = known->status.job; Ended(job.phase)) {
+      const Announce end = AnnouncementOfEnd(job);
+      events_.Append(id, {"", 0, UnixMillis(), end.event, end.text, end.fields});
+    }
 }
 
 void Driver::OnWritten() {
@@ -636,6 +642,7 @@ void Driver::ForgetJob(const std::string& id) {
   journal_.Forget(id);
   events_.Forget(id);
   checkpoint_times_.Forget(id);
+  failed_checkpoints_.Forget(id);
   log_places_.Forget(id);
   log_marks_.Forget(id);
   if (options_.logs != nullptr) options_.logs->Forget(id);

@@ -148,6 +148,7 @@ class Driver {
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);
   void TellFailure(const std::string& text);
+  void TellEndsOfBefore();
   KnownJobs Look();
   void LookAt(const std::string& id);
   void LookAtWritten(const std::vector<Persisted>& changes);
@@ -209,7 +210,7 @@ class Driver {
   LogPlaces log_places_;
   LogMarks log_marks_;
   std::vector<Persisted> unsaved_;
-  OutboxEvent last_failed_;  // of a checkpoint, the last one that webhooks are told of
+  FailedCheckpoints failed_checkpoints_;           // that webhooks are told of
   std::deque<std::function<void()>> after_write_;  // of `unsaved_`
   // While the journal cannot be written: who went down, once each, and what became of work on disk.
   std::deque<Input> held_back_;

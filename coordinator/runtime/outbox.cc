@@ -1,11 +1,14 @@
 #include "coordinator/runtime/outbox.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/digits.h"
+#include "lib/base/plural.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/wire/journal_codec.h"
@@ -84,6 +87,11 @@ OutboxEvent About(const JobJournal& job, int64_t unix_ms) {
 
 }  // namespace
 
+bool TellsOfAnEnd(const OutboxEvent& event) {
+  return std::any_of(std::begin(kJobPhases), std::end(kJobPhases),
+                     [&](JobPhase phase) { return Ended(phase) && event.type == TypeOf(phase); });
+}
+
 std::vector<OutboxEvent> EventsOfChange(std::optional<JobPhase> before, const JobJournal& now,
                                         int64_t unix_ms) {
   if (before == now.phase) return {};
@@ -109,11 +117,25 @@ std::optional<OutboxEvent> EventOfAnnouncement(const std::string& event, const s
                                                const JobJournal& job, int64_t unix_ms) {
   if (event != "checkpoint" || !fields.contains("saves")) return std::nullopt;
   OutboxEvent told = About(job, unix_ms);
-  told.type = fields.at("saves") == "true" ? "checkpoint.committed" : "checkpoint.failed";
+  told.type = std::string(fields.at("saves") == "true" ? kCheckpointCommitted : kCheckpointFailed);
   told.reason = Cut(Printable(text));
   if (const auto step = fields.find("step"); step != fields.end())
     if (int64_t number = 0; ParseDigits(step->second, &number)) told.step = number;
   return told;
+}
+
+bool FailedCheckpoints::Take(OutboxEvent& event, Time now) {
+  OfJob& job = jobs_[event.job];
+  // Each of its members tells it.
+  if (event.start == job.start && event.step == job.step) return false;
+  job.start = event.start;
+  job.step = event.step;
+  const std::optional<int64_t> left_out = job.allowance.Take(now);
+  if (!left_out) return false;
+  if (*left_out > 0)
+    absl::StrAppend(&event.reason, " (", Plural(*left_out, "failure"),
+                    " before it are not told: there were too many)");
+  return true;
 }
 
 void PutEvent(Batch& batch, OutboxPlace place, const OutboxEvent& event) {
@@ -132,22 +154,30 @@ void PutEvent(Batch& batch, OutboxPlace place, const OutboxEvent& event) {
 }
 
 absl::Status ScanOutbox(const Kv& kv, OutboxPlace from,
-                        const std::function<bool(PlacedEvent)>& visit) {
-  absl::Status damaged;
-  MUSTER_RETURN_IF_ERROR(
-      kv.Scan(kFamily, KeyOf(from), PrefixEnd(kOutboxPrefix),
-              [&](absl::string_view key, absl::string_view value) {
-                const auto place = PlaceIn(absl::StripPrefix(key, kOutboxPrefix));
-                absl::StatusOr<OutboxEvent> event = Decode(value);
-                if (place && event.ok()) return visit({*place, *std::move(event)});
-                damaged.Update(absl::DataLossError(
-                    absl::StrCat("an event for webhooks cannot be read: ",
+                        const std::function<bool(PlacedEvent)>& visit,
+                        const std::function<void(const DamagedEvent&)>& damaged) {
+  const auto take = [&](absl::string_view key, absl::string_view value) {
+    const auto place = PlaceIn(absl::StripPrefix(key, kOutboxPrefix));
+    absl::StatusOr<OutboxEvent> event = Decode(value);
+    if (place && event.ok()) return visit({*place, *std::move(event)});
+    damaged({place, absl::StrCat("an event for webhooks cannot be read: ",
                                  place ? absl::StrCat("term ", place->term, ", number ", place->seq,
                                                       ": ", event.status().message())
-                                       : "its key is not one")));
-                return true;
-              }));
-  return damaged;
+                                       : "its key is not one")});
+    return true;
+  };
+  const absl::Status scanned = kv.Scan(kFamily, KeyOf(from), PrefixEnd(kOutboxPrefix), take);
+  if (!absl::IsDataLoss(scanned)) return scanned;
+  return absl::DataLossError(
+      absl::StrCat("the journal is damaged: what webhooks are to be told: ", scanned.message(),
+                   ". Bring back the newest copy of the directory; or leave --webhooks out, and "
+                   "nobody is told"));
+}
+
+absl::Status DeleteEvents(Kv& kv, const std::vector<OutboxPlace>& places) {
+  Batch batch;
+  for (const OutboxPlace place : places) batch.Delete(kFamily, KeyOf(place));
+  return batch.empty() ? absl::OkStatus() : kv.Write(batch);
 }
 
 absl::StatusOr<size_t> WriteCursors(Kv& kv, const std::map<std::string, OutboxPlace>& cursors,

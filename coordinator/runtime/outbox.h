@@ -18,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/state/job_state.h"
+#include "lib/base/allowance.h"
+#include "lib/base/time.h"
 #include "lib/storage/kv.h"
 
 namespace muster::coordinator {
@@ -47,11 +49,19 @@ struct PlacedEvent {
   OutboxPlace place;
   OutboxEvent event;
 };
+struct DamagedEvent {
+  std::optional<OutboxPlace> place;  // nothing: that cannot be read, either
+  std::string why;                   // for people
+};
 
+inline constexpr absl::string_view kCheckpointCommitted = "checkpoint.committed";
+inline constexpr absl::string_view kCheckpointFailed = "checkpoint.failed";
 inline constexpr absl::string_view kWebhookEventTypes[] = {
-    "job.queued",       "job.starting", "job.running", "job.recovering", "job.stopping",
-    "job.done",         "job.stopped",  "job.failed",  "job.cancelled",  "checkpoint.committed",
-    "checkpoint.failed"};
+    "job.queued",    "job.starting",       "job.running",    "job.recovering",
+    "job.stopping",  "job.done",           "job.stopped",    "job.failed",
+    "job.cancelled", kCheckpointCommitted, kCheckpointFailed};
+// It tells that its job has ended.
+bool TellsOfAnEnd(const OutboxEvent& event);
 
 // What is told of a job that is in another phase than `before`; nothing: it is not known of before.
 // One that was queued for so short that nobody wrote it down is told to have been.
@@ -62,12 +72,34 @@ std::optional<OutboxEvent> EventOfAnnouncement(const std::string& event, const s
                                                const std::map<std::string, std::string>& fields,
                                                const JobJournal& job, int64_t unix_ms);
 
+// Which failed checkpoints are told. Members say that they failed, as often and of which steps they
+// like: of a job and step one is told, and of a job an Allowance of them; `reason` of the next then
+// counts what was left out. A plain value.
+class FailedCheckpoints {
+ public:
+  // False: `event`, a kCheckpointFailed, is left out.
+  bool Take(OutboxEvent& event, Time now);
+  void Forget(const std::string& job) { jobs_.erase(job); }
+
+ private:
+  struct OfJob {
+    int64_t start = -1;  // of the last one
+    int64_t step = -1;
+    Allowance allowance;
+  };
+  std::map<std::string, OfJob> jobs_;
+};
+
 void PutEvent(Batch& batch, OutboxPlace place, const OutboxEvent& event);
 
-// In the order of their places, from `from` on, until `visit` says false. What cannot be read is
-// kDataLoss, which names its place; the others are visited.
+// In the order of their places, from `from` on, until `visit` says false. An event that is none is
+// passed over, and `damaged` gets why, with its place. Errors: those of the store; what is behind
+// then was not seen, so nobody may pass it over. kDataLoss also says what to do.
 absl::Status ScanOutbox(const Kv& kv, OutboxPlace from,
-                        const std::function<bool(PlacedEvent)>& visit);
+                        const std::function<bool(PlacedEvent)>& visit,
+                        const std::function<void(const DamagedEvent&)>& damaged);
+
+absl::Status DeleteEvents(Kv& kv, const std::vector<OutboxPlace>& places);
 
 // Deletes up to `most` that lie before `end`, in one batch, which also has where each webhook goes
 // on; others are forgotten. How many were deleted.

@@ -87,8 +87,7 @@ bool JobRun::KeepApart(const std::vector<ViewMember>& members, const Verdict& ve
   const auto placement = journal_.placements.find(out.id.name);
   const bool is_placed = placement != journal_.placements.end() && placement->second.host &&
                          !placement->second.host->empty();  // else others start it
-  if (is_placed)
-    placement->second = {.role = placement->second.role, .leaving = placement->second.leaving};
+  if (is_placed) Vacate(placement->second);
   gives_up_places_ |= is_placed;
   return true;
 }

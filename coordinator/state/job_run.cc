@@ -256,7 +256,7 @@ void JobRun::On(const HostLost& lost) {
   std::set<std::string> names;
   for (auto& [name, placement] : journal_.placements) {
     if (!IsBefore(placement, lost.host, lost.agent)) continue;
-    placement = {.role = placement.role, .leaving = placement.leaving};
+    Vacate(placement);
     names.insert(name);
   }
   Persist();
@@ -409,7 +409,7 @@ void JobRun::GiveAnotherPlace(const ProcessExited& exited) {
     if (id.name == exited.name && id.incarnation != exited.lanes.incarnation) return;
   const auto it = journal_.placements.find(exited.name);
   if (it == journal_.placements.end()) return;
-  it->second = {.role = it->second.role, .leaving = it->second.leaving};
+  Vacate(it->second);
   Persist();
   Say("process", absl::StrCat(exited.name,
                               " gets another place: in its own it was told that "
@@ -420,7 +420,7 @@ void JobRun::GiveAnotherPlace(const ProcessExited& exited) {
 void JobRun::LeaveOut(const ProcessExited& exited) {
   Placement& placement = journal_.placements.at(exited.name);
   const std::string host = *placement.host;
-  placement = {.role = placement.role, .leaving = placement.leaving};
+  Vacate(placement);
   journal_.left_out.insert(host);
   Persist();
   std::vector<MemberId> gone;  // its session may not have broken yet

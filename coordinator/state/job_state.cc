@@ -34,6 +34,10 @@ int32_t WorkersOf(const JobJournal& job) {
                     [](const auto& entry) { return entry.second.role == Role::kWorker; }));
 }
 
+void Vacate(Placement& placement) {
+  placement = {.role = placement.role, .leaving = placement.leaving};
+}
+
 const Placement* PlacementOf(const JobJournal& job, const std::string& member) {
   const auto it = job.placements.find(member);
   return it == job.placements.end() ? nullptr : &it->second;

@@ -63,6 +63,9 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
+// Its member waits for room again.
+void Vacate(Placement& placement);
+
 // The lesser name first.
 using NodePairs = std::set<std::pair<std::string, std::string>>;
 

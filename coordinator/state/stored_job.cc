@@ -135,14 +135,17 @@ std::string WhyTriedAgain(JobJournal& job, const std::string& reason, int exit_c
                       Plural(retries, "time"));
 }
 
+Announce AnnouncementOfEnd(const JobJournal& job) {
+  return Announce{job.id, "done", job.reason, {{"state", std::string(PhaseName(job.phase))}}};
+}
+
 std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
                               int exit_code) {
   job.phase = phase;
   job.launch = {};
   job.reason = reason;
   job.ending.exit_code = exit_code;
-  return {PersistJob{job},
-          Announce{job.id, "done", reason, {{"state", std::string(PhaseName(phase))}}}};
+  return {PersistJob{job}, AnnouncementOfEnd(job)};
 }
 
 }  // namespace muster::coordinator

@@ -47,6 +47,8 @@ std::vector<Action> NoteExit(StoredJob& job, const ProcessExited& exited);
 // fails, it would fail again.
 std::string WhyTriedAgain(JobJournal& job, const std::string& reason, int exit_code);
 
+// Of a job that has ended, how followers are told so.
+Announce AnnouncementOfEnd(const JobJournal& job);
 std::vector<Action> MarkEnded(JobJournal& job, JobPhase phase, const std::string& reason,
                               int exit_code);
 

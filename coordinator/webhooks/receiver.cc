@@ -52,11 +52,6 @@ OutboxPlace Receiver::cursor() const {
   return cursor_;
 }
 
-void Receiver::DropBefore(OutboxPlace place) {
-  const MutexLock lock(mutex_);
-  drop_before_ = std::max(drop_before_, place);
-}
-
 void Receiver::Count(const char* result, size_t many) {
   around_.metrics.GetCounter("muster_webhook_deliveries_total", result)
       .Add(static_cast<double>(many));
@@ -64,7 +59,6 @@ void Receiver::Count(const char* result, size_t many) {
 
 void Receiver::Run() {
   while (!stopping_) {
-    DropWhatIsToBe();
     if (!is_replaced_) ReadMore();
     const PlacedEvent* next = is_replaced_ ? nullptr : pending_.Next(Now());
     if (next != nullptr) Send(PlacedEvent(*next));
@@ -78,40 +72,38 @@ void Receiver::Run() {
   }
 }
 
-void Receiver::DropWhatIsToBe() {
-  OutboxPlace before;
-  {
-    const MutexLock lock(mutex_);
-    before = drop_before_;
-  }
-  if (before <= pending_.cursor()) return;
-  pending_.DropBefore(before);
-  log_.Warn("webhook %s: it is so far behind that the oldest events are dropped for it",
-            settings_.name);
-}
-
 // One that is gone has had all that there is.
 void Receiver::ReadMore() {
   const OutboxPlace end = around_.journal.OutboxEnd();
   if (is_gone_) pending_.DropBefore(end);
   size_t room = pending_.room();
-  if (end <= pending_.read_from() || room == 0) return;
+  if (end <= pending_.read_from() || room == 0 || Now() < read_again_) return;
   bool has_read_all = true;
-  const absl::Status read =
-      ScanOutbox(around_.journal.kv(), pending_.read_from(), [&](PlacedEvent placed) {
-        if (stopping_ || room == 0) has_read_all = false;
-        if (!has_read_all || end <= placed.place) return false;
-        if (!Wants(settings_, placed.event)) {
-          pending_.PassOver(placed.place);
-        } else {
-          pending_.Add(std::move(placed));
-          --room;
-        }
-        return true;
+  const auto visit = [&](PlacedEvent placed) {
+    if (stopping_ || room == 0) has_read_all = false;
+    if (!has_read_all || end <= placed.place) return false;
+    if (!Wants(settings_, placed.event)) {
+      pending_.PassOver(placed.place);
+    } else {
+      pending_.Add(std::move(placed));
+      --room;
+    }
+    return true;
+  };
+  const absl::Status read = ScanOutbox(
+      around_.journal.kv(), pending_.read_from(), visit, [&](const DamagedEvent& damaged) {
+        if (damaged.place) pending_.PassOver(*damaged.place);
+        Count("unreadable");
+        log_.Warn("webhook %s: %s, so it is not told", settings_.name, damaged.why);
       });
-  if (!read.ok()) log_.Warn("webhook %s: %s", settings_.name, read.message());
-  const bool may_pass = read.ok() || absl::IsDataLoss(read);
-  if (has_read_all && may_pass) pending_.ReadUpTo(end);
+  if (read.ok()) {
+    if (has_read_all) pending_.ReadUpTo(end);
+    return;
+  }
+  // What is behind waits until it can be read.
+  Count("unreadable");
+  log_.Warn("webhook %s: it is told nothing more for now: %s", settings_.name, read.message());
+  read_again_ = Now() + around_.unreadable_pause;
 }
 
 void Receiver::Send(const PlacedEvent& placed) {

@@ -30,6 +30,7 @@ struct ReceiverSurroundings {
   RetryLimits limits{};
   PostPatience patience{};
   Duration look_every = std::chrono::milliseconds(100);  // for new events
+  Duration unreadable_pause = std::chrono::seconds(1);   // after the store could not be read
 };
 
 class Receiver {
@@ -47,11 +48,9 @@ class Receiver {
   void Stop();
   const WebhookSettings& settings() const { return settings_; }
   OutboxPlace cursor() const;  // all before it was dealt with
-  void DropBefore(OutboxPlace place);
 
  private:
   void Run();
-  void DropWhatIsToBe();
   void ReadMore();
   void Send(const PlacedEvent& placed);
   void Note(const PlacedEvent& placed, const WebhookAnswer& answer,
@@ -64,10 +63,10 @@ class Receiver {
   StopSignal stop_;
   mutable Mutex mutex_;
   OutboxPlace cursor_ ABSL_GUARDED_BY(mutex_);
-  OutboxPlace drop_before_ ABSL_GUARDED_BY(mutex_);
   // The thread's, from here on.
   PendingEvents pending_;
   Poster poster_;
+  Time read_again_{};  // not before
   LimitedLog log_;
   std::mt19937_64 random_{std::random_device()()};
   bool is_gone_ = false;  // it wants nothing any more

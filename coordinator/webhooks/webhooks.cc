@@ -1,8 +1,11 @@
 #include "coordinator/webhooks/webhooks.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
 
+#include "coordinator/webhooks/crowd.h"
 #include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
@@ -11,6 +14,7 @@ namespace muster::coordinator {
 namespace {
 
 constexpr size_t kMostDeletedAtOnce = 10'000;
+constexpr size_t kDroppedBesides = 20;  // a twentieth of all
 
 }  // namespace
 
@@ -20,15 +24,18 @@ absl::StatusOr<std::unique_ptr<Webhooks>> Webhooks::Start(Journal& journal, Metr
   journal.KeepOutbox();
   std::unique_ptr<Webhooks> webhooks(new Webhooks(journal, metrics, std::move(options)));
   MUSTER_ASSIGN_OR_RETURN(webhooks->cursors_, ReadCursors(journal.kv()));
-  const absl::Status counted = ScanOutbox(journal.kv(), {}, [&](const PlacedEvent&) {
-    ++webhooks->found_;
-    return true;
-  });
-  if (!counted.ok() && !absl::IsDataLoss(counted)) return counted;
+  MUSTER_RETURN_IF_ERROR(ScanOutbox(
+      journal.kv(), {},
+      [&](const PlacedEvent&) {
+        ++webhooks->found_;
+        return true;
+      },
+      [&](const DamagedEvent&) { ++webhooks->found_; }));
   LogInfo("%s, of %s; %s wait from before",
           Plural(static_cast<int64_t>(settings.size()), "webhook"), webhooks->options_.file,
           Plural(webhooks->found_, "event"));
   webhooks->Become(settings);
+  webhooks->reading_.Obeyed(settings);
   MUSTER_RETURN_IF_ERROR(webhooks->Save());  // so that from here on a crash loses nothing
   webhooks->thread_ = std::thread([self = webhooks.get()] { self->Loop(); });
   return webhooks;
@@ -42,13 +49,14 @@ Webhooks::~Webhooks() {
 void Webhooks::Loop() {
   for (int i = 1; !stop_.WaitFor(options_.save_every); ++i) {
     if (i % options_.saves_per_look == 0) LookAtFile();
-    if (const absl::Status saved = Save(); saved.ok())
-      DropWhatIsTooMuch();
-    else
+    if (const absl::Status saved = Save(); !saved.ok())
       log_.Warn(
           "how far webhooks are cannot be written down (%s): after a crash they would be "
           "told some events again",
           saved.message());
+    else if (const absl::Status dropped = DropWhatIsTooMuch(); !dropped.ok())
+      log_.Warn("too many events for webhooks wait, and none can be dropped: %s",
+                dropped.message());
     metrics_.GetGauge("muster_queue_depth", "webhooks").Set(static_cast<double>(Stored()));
   }
   for (const auto& [name, receiver] : receivers_) receiver->Stop();
@@ -58,11 +66,10 @@ void Webhooks::Loop() {
 
 void Webhooks::LookAtFile() {
   const absl::StatusOr<std::vector<WebhookSettings>> settings = ReadWebhooks(options_.file);
-  const std::string trouble(settings.status().message());
-  if (trouble != trouble_ && !trouble.empty())
-    LogWarning("--webhooks: %s; those of before stay until it can be read", trouble);
-  trouble_ = trouble;
-  if (settings.ok()) Become(*settings);
+  if (!reading_.Settles(settings)) return;
+  if (settings.ok()) return Become(*settings);
+  LogWarning("--webhooks: %s; those of before stay until it can be read",
+             settings.status().message());
 }
 
 // Those that are as before go on. Of the others all are told to stop before one is waited for.
@@ -80,44 +87,60 @@ void Webhooks::Become(const std::vector<WebhookSettings>& settings) {
   std::map<std::string, OutboxPlace> cursors;
   for (const WebhookSettings& one : settings) {
     const auto known = cursors_.find(one.name);
-    const OutboxPlace from =
-        std::max(floor_, known == cursors_.end() ? journal_.OutboxEnd() : known->second);
+    const OutboxPlace from = known == cursors_.end() ? journal_.OutboxEnd() : known->second;
     cursors[one.name] = from;
     if (!receivers_.contains(one.name))
-      receivers_[one.name] =
-          std::make_unique<Receiver>(one, from,
-                                     ReceiverSurroundings{.journal = journal_,
-                                                          .metrics = metrics_,
-                                                          .check_claim = options_.check_claim,
-                                                          .limits = options_.limits,
-                                                          .patience = options_.patience});
+      receivers_[one.name] = std::make_unique<Receiver>(
+          one, from,
+          ReceiverSurroundings{.journal = journal_,
+                               .metrics = metrics_,
+                               .check_claim = options_.check_claim,
+                               .limits = options_.limits,
+                               .patience = options_.patience,
+                               .unreadable_pause = options_.unreadable_pause});
   }
   cursors_ = std::move(cursors);
 }
 
-// After Save, so that what is there is lacked by somebody. The next Save deletes it.
-void Webhooks::DropWhatIsTooMuch() {
+// After Save, so that what is there is lacked by somebody. Some more than have to go, as all are
+// looked at for it. What a receiver has in memory already it sends all the same.
+absl::Status Webhooks::DropWhatIsTooMuch() {
   const int64_t too_many = Stored() - static_cast<int64_t>(options_.most_kept);
-  if (too_many <= 0) return;
-  int64_t passed = 0;
-  (void)ScanOutbox(journal_.kv(), {}, [&](const PlacedEvent& placed) {  // damaged ones go, too
-    floor_ = placed.place;
-    return ++passed <= too_many;
-  });
+  if (too_many <= 0) return absl::OkStatus();
+  Crowd crowd;
+  MUSTER_RETURN_IF_ERROR(ScanOutbox(
+      journal_.kv(), {},
+      [&](const PlacedEvent& placed) {
+        crowd.Add(placed);
+        return true;
+      },
+      [](const DamagedEvent&) {}));  // receivers say it
+  const size_t many = static_cast<size_t>(too_many) + options_.most_kept / kDroppedBesides;
+  const std::vector<OutboxPlace> surplus = crowd.Surplus(many);
+  for (size_t from = 0; from < surplus.size(); from += kMostDeletedAtOnce)
+    MUSTER_RETURN_IF_ERROR(Drop(
+        {surplus.begin() + static_cast<std::ptrdiff_t>(from),
+         surplus.begin() +
+             static_cast<std::ptrdiff_t>(std::min(surplus.size(), from + kMostDeletedAtOnce))}));
+  log_.Warn(
+      "more than %s for webhooks wait, so %d of the jobs with most of them are dropped, the oldest "
+      "first",
+      Plural(static_cast<int64_t>(options_.most_kept), "event"), surplus.size());
+  return absl::OkStatus();
+}
+
+absl::Status Webhooks::Drop(const std::vector<OutboxPlace>& places) {
+  MUSTER_RETURN_IF_ERROR(DeleteEvents(journal_.kv(), places));
+  deleted_ += static_cast<int64_t>(places.size());
   metrics_.GetCounter("muster_webhook_deliveries_total", "dropped")
-      .Add(static_cast<double>(too_many));
-  log_.Warn("%s for webhooks wait, so the oldest are dropped",
-            Plural(static_cast<int64_t>(options_.most_kept), "event"));
-  for (const auto& [name, receiver] : receivers_) receiver->DropBefore(floor_);
+      .Add(static_cast<double>(places.size()));
+  return absl::OkStatus();
 }
 
 absl::Status Webhooks::Save() {
   for (const auto& [name, receiver] : receivers_) cursors_[name] = receiver->cursor();
   OutboxPlace end = journal_.OutboxEnd();
-  for (auto& [name, cursor] : cursors_) {
-    cursor = std::max(cursor, floor_);
-    end = std::min(end, cursor);
-  }
+  for (const auto& [name, cursor] : cursors_) end = std::min(end, cursor);
   for (size_t deleted = kMostDeletedAtOnce; deleted == kMostDeletedAtOnce;) {
     MUSTER_ASSIGN_OR_RETURN(deleted,
                             WriteCursors(journal_.kv(), cursors_, end, kMostDeletedAtOnce));

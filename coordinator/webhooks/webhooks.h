@@ -16,6 +16,7 @@
 #include "coordinator/runtime/journal.h"
 #include "coordinator/webhooks/receiver.h"
 #include "coordinator/webhooks/settings.h"
+#include "coordinator/webhooks/settled_reading.h"
 #include "lib/base/stop_signal.h"
 #include "lib/log/limited_log.h"
 #include "lib/metrics/metrics.h"
@@ -27,10 +28,11 @@ struct WebhooksOptions {
   std::function<absl::Status()> check_claim;  // as of ReceiverSurroundings
   RetryLimits limits{};
   PostPatience patience{};
+  Duration unreadable_pause = std::chrono::seconds(1);  // as of ReceiverSurroundings
   Duration save_every = std::chrono::seconds(1);
   int saves_per_look = 2;  // at the file
-  // Events that are kept for the slowest; of more the oldest are dropped. They are of some hundred
-  // bytes each, and of 2 KiB at most.
+  // Events that are kept for the slowest; of more some are dropped (crowd.h). They are of some
+  // hundred bytes each, and of 2 KiB at most.
   size_t most_kept = 100'000;
 };
 
@@ -52,7 +54,8 @@ class Webhooks {
   void Loop();
   void LookAtFile();
   void Become(const std::vector<WebhookSettings>& settings);
-  void DropWhatIsTooMuch();
+  absl::Status DropWhatIsTooMuch();
+  absl::Status Drop(const std::vector<OutboxPlace>& places);
   absl::Status Save();
   int64_t Stored() const;  // events in the outbox
 
@@ -61,11 +64,10 @@ class Webhooks {
   const WebhooksOptions options_;
   // Of Start, and then of the thread.
   std::map<std::string, OutboxPlace> cursors_;  // by name
-  OutboxPlace floor_;                           // what is before it is kept for nobody
   std::map<std::string, std::unique_ptr<Receiver>> receivers_;
   int64_t found_ = 0;    // events that this start found
   int64_t deleted_ = 0;  // since
-  std::string trouble_;  // with the file, as it was told last
+  SettledReading reading_;
   LimitedLog log_;
   StopSignal stop_;
   std::thread thread_;

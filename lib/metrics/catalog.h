@@ -95,7 +95,8 @@ inline constexpr MetricEntry kCatalog[] = {
     {"muster_sse_dropped_total", MetricKind::kCounter, "1", "",
      "Event streams dropped because the client read too slowly"},
     {"muster_webhook_deliveries_total", MetricKind::kCounter, "1", "result",
-     "Events for webhooks: delivered, failed (and tried again), given_up, dropped, gone"},
+     "Events for webhooks: delivered, failed (and tried again), given_up, dropped, gone, "
+     "unreadable"},
     {"muster_frames_refused_total", MetricKind::kCounter, "1", "reason",
      "Frames refused, by reason"},
 };

@@ -12,7 +12,7 @@ from unittest import mock
 import muster_client
 from cluster import SOURCE, Cluster, ClusterTest, counting, main, until
 from muster_client import OVER, Client
-from relay import LosesAnswers, SomebodyElse, SpeaksPlainText
+from relay import Drips, LosesAnswers, SomebodyElse, SpeaksPlainText
 
 PATIENCE = 120
 FOREVER = 10**9  # steps
@@ -136,6 +136,38 @@ class Jobs(UsesTest):
         client.cancel('waits')
         with self.assertRaises(muster_client.ConnectionLost):
             Client('https://127.0.0.1:1', token='t', ca=self.cluster.ca, retry_for=0.3).get('waits')
+
+
+    def test_bytes_that_come_one_by_one_do_not_prolong_it(self):
+        head = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n'
+        for where, begins in {'the head': head + b'A: ', 'the body': head + b'Content-Length: 99999\r\n\r\n',
+                              'a stream': head + b'\r\n'}.items():
+            with self.subTest(where):
+                there = Drips(self.cluster.ca.parent, begins)
+                client = Client(there.url, token='t', ca=self.cluster.ca, timeout=0.3, retry_for=0)
+                try:
+                    with self.assertRaises((muster_client.ConnectionLost, muster_client.TimedOut)):
+                        client.get('any') if where != 'a stream' else list(client.follow('any', timeout=0.3))
+                    with self.assertRaises(muster_client.TimedOut):
+                        client.wait('any', timeout=0.2)
+                    with self.assertRaises(muster_client.TimedOut):
+                        list(client.follow_logs('any', timeout=0.2))
+                finally:
+                    there.close()
+                self.assertEqual((there.left, there.connections), (3, 3))
+
+    def test_logs_that_are_quiet_for_longer_than_the_time_of_an_answer_are_followed(self):
+        asker = self.client()
+        asker.submit(counting(FOREVER), id='quiet')
+        self.until_state('quiet', 'running')
+        client, lines = self.client(timeout=1, retry_for=0), []
+        with self.assertRaises(muster_client.TimedOut):
+            for line in client.follow_logs('quiet', timeout=8):
+                lines.append(line)
+        asker.cancel('quiet')
+        self.assertTrue(lines)
+        asker.wait('quiet', timeout=PATIENCE)
+        self.assertTrue(list(client.follow_logs('quiet', timeout=PATIENCE)))
 
 
 class Errors(UsesTest):

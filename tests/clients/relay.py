@@ -1,4 +1,4 @@
-"""Listeners between a client and a cluster: one that loses answers, and one that is somebody else."""
+"""Listeners between a client and a cluster: that lose answers, answer too slowly, or are somebody else."""
 
 import contextlib
 import socket
@@ -86,6 +86,36 @@ class SomebodyElse(Listener):
     def serve(self, connection, number):
         with self._context.wrap_socket(connection, server_side=True) as line:
             self.told += line.recv(1 << 16)
+
+
+class Drips(Listener):
+    """Has the coordinator's own certificate, and answers with a byte now and then, which is never all.
+
+    `left` counts the clients that had enough of it; the others were let go after half a minute.
+    """
+
+    def __init__(self, identity, begins):
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(identity / 'certificate.pem', identity / 'key.pem')
+        self._begins, self.left = begins, 0
+        super().__init__()
+
+    def serve(self, connection, number):
+        with self._context.wrap_socket(connection, server_side=True) as line:
+            line.recv(1 << 16)
+            try:
+                line.sendall(self._begins)
+                line.settimeout(0.05)
+                for _ in range(600):
+                    line.sendall(b'x')
+                    with contextlib.suppress(TimeoutError):
+                        if not line.recv(1):
+                            break
+                else:
+                    return
+            except OSError:
+                pass
+            self.left += 1
 
 
 class SpeaksPlainText(Listener):

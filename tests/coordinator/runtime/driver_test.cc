@@ -33,7 +33,9 @@ AgentHello HelloOf(const std::string& host, int32_t slots) {
 }
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -123,11 +125,11 @@ TEST_F(DriverTest, MembersFormAViewTrainAndTheJobEndsWithItsDigest) {
   EXPECT_EQ(done.tail.fingerprint->value, (FingerprintPart{7, 2, true}));
 }
 
-absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher) {
+absl::Status WatchJob(Driver& driver, const std::string& job, std::shared_ptr<JobWatcher> watcher,
+                      std::optional<EventPlace> after = std::nullopt) {
   std::promise<absl::Status> found;
   driver.Watch(
-      job, std::nullopt, [&](absl::Status s) { found.set_value(std::move(s)); },
-      std::move(watcher));
+      job, after, [&](absl::Status s) { found.set_value(std::move(s)); }, std::move(watcher));
   return found.get_future().get();
 }
 
@@ -306,6 +308,26 @@ TEST_F(DriverTest, ACheckpointTakesFromItsFirstPartToItsCommit) {
   EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_count{role=\"coordinator\"} 1\n"));
   EXPECT_THAT(metrics, HasSubstr("muster_checkpoint_seconds_sum{role=\"coordinator\"} 3.1\n"));
   EXPECT_THAT(metrics, Not(HasSubstr("muster_checkpoint_bytes_total"))) << "members count them";
+}
+
+TEST_F(DriverTest, AMemberDoesNotFillTheOutbox) {
+  journal_->KeepOutbox();
+  SubmitJob();
+  ScriptedMember member = Member("worker-0");
+  member.JoinJob("a");
+  const View view = member.FollowIntoView();
+  for (int64_t step = 10; step < 200; ++step)
+    member.Say(SegmentFailed{view.lineage, Step(step), "disk full"});
+  const Counter& said = metrics_.GetCounter("muster_checkpoint_failures_total", "not_written");
+  while (said.Value() < 190) Look();
+  Look();
+  int told = 0;
+  const auto count = [&](const PlacedEvent& placed) {
+    told += placed.event.type == kCheckpointFailed ? 1 : 0;
+    return true;
+  };
+  ASSERT_TRUE(ScanOutbox(journal_->kv(), {}, count, [](const DamagedEvent&) {}).ok());
+  EXPECT_EQ(told, kToldInAMinute);
 }
 
 TEST_F(DriverTest, MetricsTellWhatAFullDiskStops) {
@@ -882,6 +904,33 @@ TEST_F(DriverTest, EventsAreKeptAndFollowedUntilTheJobIsOver) {
   KeptEvents unknown;
   EXPECT_TRUE(absl::IsNotFound(WatchJob(*driver_, "b", unknown.NewWatcher())));
   EXPECT_TRUE(unknown.AwaitEnd());
+}
+
+// Whoever followed the job, and whatever the coordinator before told of it before it died.
+TEST_F(DriverTest, AfterARestartTheEndOfAJobIsTold) {
+  SubmitJob();
+  ASSERT_TRUE(Change(Cancel{"a"}).ok());
+  const std::string reason = Job().reason;
+  ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
+  Stop();
+  Start();
+  const auto told = [&](std::optional<EventPlace> after) {
+    KeptEvents kept;
+    EXPECT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher(), after).ok());
+    EXPECT_TRUE(kept.AwaitEnd());
+    return kept.TakeAll();
+  };
+  EXPECT_THAT(told(EventPlace{TermNumber(1), 1}), ElementsAre("restart:2-0", "done:2-1"));
+  EXPECT_THAT(told(EventPlace{TermNumber(2), 1}), IsEmpty()) << "it has had it";
+  KeptEvents kept;
+  ASSERT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
+  const JobEvent end = kept.Next();
+  EXPECT_EQ(end.event, "done");
+  EXPECT_EQ(end.text, reason);
+  EXPECT_EQ(end.fields.at("state"), "cancelled");
+  KeptEvents of_other;
+  ASSERT_TRUE(WatchJob(*driver_, "b", of_other.NewWatcher()).ok());
+  EXPECT_NE(of_other.Next().event, "done");
 }
 
 // A thousand readers do not delay a heartbeat.

@@ -1,8 +1,10 @@
 // What webhooks are to be told is written with what decides it, or not at all.
 #include "coordinator/runtime/outbox.h"
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,9 +46,12 @@ std::vector<std::string> TypesOf(const std::vector<OutboxEvent>& events) {
 
 std::vector<PlacedEvent> All(const Kv& kv, OutboxPlace from = {}) {
   std::vector<PlacedEvent> found;
-  EXPECT_TRUE(ScanOutbox(kv, from, [&](PlacedEvent placed) {
-                found.push_back(std::move(placed));
-                return true;
+  const auto visit = [&](PlacedEvent placed) {
+    found.push_back(std::move(placed));
+    return true;
+  };
+  EXPECT_TRUE(ScanOutbox(kv, from, visit, [](const DamagedEvent& damaged) {
+                ADD_FAILURE() << damaged.why;
               }).ok());
   return found;
 }
@@ -81,6 +86,13 @@ TEST(OutboxTest, EachPhaseIsAnEventOnce) {
         << events[0].type;
     EXPECT_EQ(events[0].exit_code.has_value(), Ended(phase)) << "only an end has an exit code";
   }
+}
+
+TEST(OutboxTest, EndsAreKnown) {
+  for (const JobPhase phase : kJobPhases)
+    EXPECT_EQ(TellsOfAnEnd({.type = absl::StrCat("job.", std::string(PhaseName(phase)))}),
+              Ended(phase));
+  EXPECT_FALSE(TellsOfAnEnd({.type = std::string(kCheckpointFailed)}));
 }
 
 TEST(OutboxTest, TellsWhatTheJobIs) {
@@ -140,15 +152,54 @@ TEST(OutboxTest, ADamagedEventIsPassedOverAndNamed) {
   batch.Put("journal", batch.changes()[0].key, "what is this");
   batch.Put("journal", "outbox/short", "");
   ASSERT_TRUE(kv->Write(batch).ok());
-  int found = 0;
-  const absl::Status status = ScanOutbox(*kv, {}, [&](const PlacedEvent& placed) {
-    EXPECT_EQ(placed.place, (OutboxPlace{1, 2}));
-    ++found;
-    return true;
-  });
-  EXPECT_EQ(found, 1);
+  std::vector<OutboxPlace> found;
+  std::vector<DamagedEvent> damaged;
+  const absl::Status status = ScanOutbox(
+      *kv, {},
+      [&](const PlacedEvent& placed) {
+        found.push_back(placed.place);
+        return true;
+      },
+      [&](const DamagedEvent& one) { damaged.push_back(one); });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(found, ElementsAre(OutboxPlace{1, 2}));
+  ASSERT_EQ(damaged.size(), 2u);
+  EXPECT_EQ(damaged[0].place, (OutboxPlace{1, 1}));
+  EXPECT_THAT(damaged[0].why, HasSubstr("term 1, number 1"));
+  EXPECT_EQ(damaged[1].place, std::nullopt);
+}
+
+TEST(OutboxTest, ADamagedStoreIsAnErrorThatSaysWhatToDo) {
+  FaultyKv kv(OpenMemory(JournalFamilies()));
+  kv.FailCall(0, absl::DataLossError("Corruption: block checksum mismatch"));
+  const absl::Status status = ScanOutbox(
+      kv, {}, [](const PlacedEvent&) { return true; },
+      [](const DamagedEvent& one) { ADD_FAILURE() << one.why; });
   EXPECT_TRUE(absl::IsDataLoss(status));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("term 1, number 1"));
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("block checksum mismatch"), HasSubstr("Bring back")));
+}
+
+// Whatever a member says of its job's checkpoints.
+TEST(FailedCheckpointsTest, AFewInAMinuteOfAJobAreToldAndTheOthersCounted) {
+  FailedCheckpoints failed;
+  const auto take = [&](const std::string& job, int64_t step, Time now) -> std::string {
+    OutboxEvent event{.job = job, .reason = "full", .start = 1, .step = step};
+    return failed.Take(event, now) ? event.reason : "";
+  };
+  const Time start = Time(std::chrono::hours(1));
+  for (int64_t step = 1; step <= kToldInAMinute; ++step) {
+    EXPECT_EQ(take("a", step, start), "full") << step;
+    EXPECT_EQ(take("a", step, start), "") << "each of its members tells it";
+  }
+  for (int64_t step = 10; step < 1000; ++step) EXPECT_EQ(take("a", step, start), "");
+  EXPECT_EQ(take("b", 1, start), "full") << "another job has its own";
+  const Time later = start + std::chrono::minutes(1);
+  EXPECT_EQ(take("a", 2000, later),
+            "full (990 failures before it are not told: there were too many)");
+  EXPECT_EQ(take("a", 2001, later), "full");
+  failed.Forget("a");
+  EXPECT_EQ(take("a", 2001, later), "full");
 }
 
 TEST(OutboxTest, CursorsStayAndWhatAllHadGoes) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/webhooks/settled_reading.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -175,6 +176,33 @@ TEST_F(WebhookSettingsTest, FilesThatCannotBeUsedAreNamed) {
               HasSubstr(folder_ + "/absent"));
   EXPECT_TRUE(absl::IsInvalidArgument(ReadWebhooks(folder_).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ReadWebhooks("/dev/zero").status()));
+}
+
+// Half of a file, or of a secret, is what may be read while it is written; also one that is valid.
+TEST(SettledReadingTest, CountsOnceTwoInARowSayTheSame) {
+  const std::vector<WebhookSettings> both = {{.name = "a"}, {.name = "b"}}, half = {{.name = "a"}};
+  const absl::Status bad = absl::InvalidArgumentError("bad"), worse = absl::DataLossError("worse");
+  SettledReading reading;
+  reading.Obeyed(both);
+  EXPECT_FALSE(reading.Settles(both)) << "it is as before";
+  EXPECT_FALSE(reading.Settles(half));
+  EXPECT_FALSE(reading.Settles(bad));
+  EXPECT_FALSE(reading.Settles(half));
+  EXPECT_FALSE(reading.Settles(both));
+  EXPECT_FALSE(reading.Settles(both)) << "it is as before";
+  EXPECT_FALSE(reading.Settles(half));
+  EXPECT_TRUE(reading.Settles(half)) << "somebody means it";
+  EXPECT_FALSE(reading.Settles(half));
+  EXPECT_FALSE(reading.Settles(bad));
+  EXPECT_FALSE(reading.Settles(worse));
+  EXPECT_TRUE(reading.Settles(worse));
+  EXPECT_FALSE(reading.Settles(worse)) << "once";
+  EXPECT_FALSE(reading.Settles(half));
+  EXPECT_TRUE(reading.Settles(half)) << "it is obeyed already, which does no harm";
+  std::vector<WebhookSettings> signs_otherwise = half;
+  signs_otherwise[0].keys = {"k"};
+  EXPECT_FALSE(reading.Settles(signs_otherwise));
+  EXPECT_TRUE(reading.Settles(signs_otherwise));
 }
 
 }  // namespace

@@ -19,6 +19,8 @@ from .types import OVER, Audit, Digest, Event, HistoryStep, Job, LogLine, read
 
 # A quiet stream of events has a comment each 15 seconds: one without is dead.
 _LONGEST_SILENCE = 45.0
+# Where there are no new lines it is after five seconds that a coordinator says so.
+_LONGEST_WAIT_FOR_LINES = 5.0
 _ID = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
@@ -33,8 +35,9 @@ class Client:
     Nothing is sent before the other side has shown a certificate that this authority has signed for
     spiffe://CLUSTER/coordinator; names of hosts prove nothing.
 
-    `timeout` is how many seconds one answer may take, `retry_for` for how long a coordinator that cannot be reached is
-    asked again, as one is that is started again. All requests may be repeated, so a lost answer does no harm.
+    `timeout` is how many seconds one attempt may take, from the connection to the last byte of the answer; `retry_for`
+    is for how long a coordinator that cannot be reached is asked again, as one is that is started again. All requests
+    may be repeated, so a lost answer does no harm.
     Any number of threads may use one client.
     """
 
@@ -81,7 +84,8 @@ class Client:
 
         Where the connection is lost, or the coordinator is started again, it goes on after the last event: none comes
         twice. What the coordinator does not have any more it says itself, by an event of the kind `gap` or `restart`.
-        `after` is the `id` of an event, from which to go on. Raises TimedOut after `timeout` seconds, whatever comes, or a little later.
+        `after` is the `id` of an event, from which to go on. Raises TimedOut after `timeout` seconds,
+        whatever comes.
         """
         deadline = Deadline(timeout)
         attempts = Attempts(self._asker.retry_for)
@@ -158,7 +162,8 @@ class Client:
         deadline = Deadline(timeout)
         query: dict[str, Any] = {"member": member, "tail": tail}
         while True:
-            page = self._object("GET", f"{_path(job)}/logs:follow{_query(query)}", deadline=deadline)
+            page = self._object("GET", f"{_path(job)}/logs:follow{_query(query)}", deadline=deadline,
+                                may_wait=_LONGEST_WAIT_FOR_LINES)
             for line in page["lines"]:
                 yield read(LogLine, line)
             if page["over"]:
@@ -194,9 +199,9 @@ class Client:
             yield from events_in(lambda most: answer.readline(most, patience()))
 
     def _object(self, method: str, path: str, body: Mapping[str, Any] | None = None,
-                deadline: Deadline | None = None) -> dict[str, Any]:
+                deadline: Deadline | None = None, may_wait: float = 0) -> dict[str, Any]:
         sent = None if body is None else json.dumps(body).encode()
-        content = self._asker.ask(method, path, sent, deadline=deadline)
+        content = self._asker.ask(method, path, sent, deadline=deadline, may_wait=may_wait)
         try:
             said = json.loads(content)
         except ValueError as why:
