@@ -54,15 +54,14 @@ std::string JobsOf(const HostAnswer& host) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<HostAnswer>> AllHosts(const RestClient& rest) {
-  std::vector<HostAnswer> hosts;
-  std::string page_token;
-  do {
-    MUSTER_ASSIGN_OR_RETURN(HostList page, rest.Hosts(page_token));
-    for (HostAnswer& host : page.hosts) hosts.push_back(std::move(host));
-    page_token = std::move(page.next_page_token);
-  } while (!page_token.empty());
-  return hosts;
+absl::StatusOr<HostList> AllHosts(const RestClient& rest) {
+  MUSTER_ASSIGN_OR_RETURN(HostList all, rest.Hosts(""));
+  while (!all.next_page_token.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(HostList page, rest.Hosts(all.next_page_token));
+    for (HostAnswer& host : page.hosts) all.hosts.push_back(std::move(host));
+    all.next_page_token = std::move(page.next_page_token);
+  }
+  return all;
 }
 
 std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head,
@@ -219,7 +218,8 @@ struct Picture {
 // The first page of each state: a picture has no room for more.
 absl::StatusOr<Picture> Take(const RestClient& rest) {
   Picture picture;
-  MUSTER_ASSIGN_OR_RETURN(picture.hosts, AllHosts(rest));
+  MUSTER_ASSIGN_OR_RETURN(HostList list, AllHosts(rest));
+  picture.hosts = std::move(list.hosts);
   for (const char* state : {"running", "recovering", "starting", "stopping", "queued"}) {
     MUSTER_ASSIGN_OR_RETURN(JobList page, rest.List(state, ""));
     for (JobAnswer& job : page.jobs) picture.jobs.push_back(std::move(job));

@@ -22,8 +22,8 @@ absl::StatusOr<int> Scale(const RemoteArguments& arguments, const RestClient& re
 absl::StatusOr<int> Top(const RemoteArguments& arguments, const RestClient& rest,
                         const Terminal& terminal);
 
-// By name, page by page.
-absl::StatusOr<std::vector<HostAnswer>> AllHosts(const RestClient& rest);
+// Of all pages, which are asked for one by one.
+absl::StatusOr<HostList> AllHosts(const RestClient& rest);
 
 // What hosts prints.
 // `revoked`: names of hosts that are none any more.

@@ -293,6 +293,8 @@ absl::StatusOr<HostList> ParseHostList(const std::string& json) {
   HostList list;
   for (const Json& entry : ListIn(object, "hosts")) list.hosts.push_back(HostFrom(entry));
   Read(object, "next_page_token", list.next_page_token);
+  Read(object, "launch_namespace", list.launch_namespace);
+  Read(object, "launch_trouble", list.launch_trouble);
   if (const auto names = object.find("revoked"); names != object.end() && names->is_array())
     for (const Json& name : *names)
       if (name.is_string()) list.revoked.push_back(name.get<std::string>());

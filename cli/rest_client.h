@@ -257,6 +257,10 @@ struct HostList {
   std::vector<HostAnswer> hosts;       // by name
   std::string next_page_token;         // for those that follow; empty: there are none
   std::vector<std::string> revoked{};  // on the first page: that were taken out of the cluster
+  // Of Kubernetes, in which the coordinator makes pods for each job; empty: hosts come by
+  // themselves.
+  std::string launch_namespace{};
+  std::string launch_trouble{};  // what keeps it from that; empty: nothing does
 };
 
 absl::StatusOr<HostList> ParseHostList(const std::string& json);

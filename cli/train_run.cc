@@ -232,10 +232,10 @@ class TrainRun {
   void WatchHosts(std::function<void(const std::vector<HostAnswer>&)> on_hosts) {
     hosts_watch_ =
         std::make_unique<EachSecond>([this, rest = Rest(), on_hosts = std::move(on_hosts)] {
-          absl::StatusOr<std::vector<HostAnswer>> hosts = AllHosts(rest);
-          if (!hosts.ok()) return;  // the coordinator is being started
-          std::erase_if(*hosts, [](const HostAnswer& host) { return !host.up; });
-          cluster_->Post([on_hosts, hosts = *std::move(hosts)] { on_hosts(hosts); });
+          absl::StatusOr<HostList> list = AllHosts(rest);
+          if (!list.ok()) return;  // the coordinator is being started
+          std::erase_if(list->hosts, [](const HostAnswer& host) { return !host.up; });
+          cluster_->Post([on_hosts, hosts = std::move(list->hosts)] { on_hosts(hosts); });
         });
   }
 

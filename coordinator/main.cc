@@ -29,6 +29,7 @@
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/history_files.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/runtime/launcher_note.h"
 #include "coordinator/runtime/log_store.h"
 #include "coordinator/runtime/self_probe.h"
 #include "coordinator/runtime/signer.h"
@@ -455,7 +456,11 @@ class Program {
     clock_.emplace(real_clock_, options.settings.lease / 4);
     driver_ = std::make_unique<Driver>(*journal_, *std::move(recovered), *clock_, metrics_,
                                        std::move(options));
-    host_api_ = MakeHostApi(*driver_, *clock_);
+    if (!arguments_.launcher.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(launcher_options_, OptionsOfLauncher());
+      launcher_note_ = std::make_unique<LauncherNote>(launcher_options_->place.name_space);
+    }
+    host_api_ = MakeHostApi(*driver_, *clock_, launcher_note_.get());
     namespace_api_ = MakeNamespaceApi(*driver_);
     followers_ = MakeLogFollowers(*driver_, *logs_, LogsOf(arguments_.dir));
     followers_->Start();
@@ -470,9 +475,6 @@ class Program {
           std::make_unique<Gate>([this] { return driver_->KnownWithHosts(); }, *audit_, *clock_);
     }
     if (!arguments_.identity.empty()) MUSTER_RETURN_IF_ERROR(LetHostsIn());
-    if (!arguments_.launcher.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(launcher_options_, OptionsOfLauncher());
-    }
     if (!arguments_.history_dir.empty())
       history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
                                                 [this] { return driver_->Known(); });
@@ -543,16 +545,19 @@ class Program {
     MUSTER_RETURN_IF_ERROR(Prefix("--launch-pod", text.status()));
     const absl::StatusOr<std::string> pod = ParsePodTemplate(*text, arguments_.launch_pod);
     MUSTER_RETURN_IF_ERROR(Prefix("--launch-pod", pod.status()));
-    return LauncherOptions{.server = *std::move(server),
-                           .place = {.name_space = *std::move(name_space),
-                                     .cluster = journal_->cluster(),
-                                     .pod = *pod},
-                           .wanted = [this]() -> LaunchesPtr {
-                             const absl::StatusOr<KnownCluster> known = driver_->KnownWithHosts();
-                             return known.ok() ? known->launches : nullptr;
-                           },
-                           .check_claim = [this] { return checkpoint_root_->CheckClaim(); },
-                           .tell = [this](const LaunchTold& told) { return driver_->Tell(told); }};
+    return LauncherOptions{
+        .server = *std::move(server),
+        .place = {.name_space = *std::move(name_space),
+                  .cluster = journal_->cluster(),
+                  .pod = *pod},
+        .wanted = [this]() -> LaunchesPtr {
+          const absl::StatusOr<KnownCluster> known = driver_->KnownWithHosts();
+          return known.ok() ? known->launches : nullptr;
+        },
+        .check_claim = [this] { return checkpoint_root_->CheckClaim(); },
+        .tell = [this](const LaunchTold& told) { return driver_->Tell(told); },
+        .note_trouble =
+            [this](const std::string& trouble) { launcher_note_->SetTrouble(trouble); }};
   }
 
   absl::Status ListenForHosts() {
@@ -682,6 +687,7 @@ class Program {
   std::unique_ptr<AuthorityApi> authority_api_;
   std::unique_ptr<HistoryFiles> history_;
   std::optional<LauncherOptions> launcher_options_;  // until it begins
+  std::unique_ptr<LauncherNote> launcher_note_;      // likewise
   std::unique_ptr<Launcher> launcher_;               // null: hosts come by themselves
   Background large_answers_;
   std::shared_ptr<grpc::Service> jobs_service_;

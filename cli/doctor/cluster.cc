@@ -112,11 +112,39 @@ Finding JudgeVersion(const ClusterFacts& facts, const std::string& version) {
                  "the protocols overlap (docs/protocol.md section 10)");
 }
 
-Findings JudgeHosts(const std::vector<HostAnswer>& hosts) {
+Finding JudgeLauncher(const HostList& list) {
+  constexpr char kCheck[] = "pods";
+  const std::string where =
+      absl::StrCat("in namespace ", Printable(list.launch_namespace), " of Kubernetes");
+  if (list.launch_trouble.empty())
+    return Ok(kCheck, absl::StrCat("The coordinator makes pods for each job ", where, "."));
+  return Problem(
+      kCheck,
+      absl::StrCat("The coordinator is to make pods for each job ", where,
+                   ", and cannot: ", Sentence(list.launch_trouble)),
+      "where it says that something is not allowed, grant it to the service account of the "
+      "coordinator, as deploy/k8s/base does (kubectl auth can-i --list -n NAMESPACE --as "
+      "system:serviceaccount:NAMESPACE:NAME shows what it may do); where the API does not answer, "
+      "see whether it is up, and whether network policies let the coordinator's pod reach it");
+}
+
+Finding JudgeSlots(size_t hosts, int64_t slots, int64_t used) {
   constexpr char kCheck[] = "hosts";
+  if (hosts == 0)
+    return Warning(kCheck, "There are none, so no job can start.",
+                   "start muster agent on a machine; muster up is a host itself");
+  if (slots == 0)
+    return Problem(kCheck, absl::StrCat("None of the ", hosts, " takes members now."),
+                   "see below; muster hosts shows them all");
+  return Ok(kCheck, absl::StrCat(Plural(static_cast<int64_t>(hosts), "host"), " with ",
+                                 Plural(slots, "slot"), " to take members, of which ", used,
+                                 used == 1 ? " is" : " are", " used."));
+}
+
+Findings JudgeHosts(const HostList& list) {
   std::vector<std::string> away, left_out, draining;
   int64_t slots = 0, used = 0;
-  for (const HostAnswer& host : hosts) {
+  for (const HostAnswer& host : list.hosts) {
     if (!host.up)
       away.push_back(absl::StrCat(host.name, " (for ", HowLong(host.away_for_seconds), ")"));
     if (!host.left_out.empty())
@@ -128,18 +156,10 @@ Findings JudgeHosts(const std::vector<HostAnswer>& hosts) {
     }
   }
   Findings findings;
-  if (hosts.empty())
-    findings.push_back(Warning(kCheck, "There are none, so no job can start.",
-                               "start muster agent on a machine; muster up is a host itself"));
-  else if (slots == 0)
-    findings.push_back(Problem(kCheck,
-                               absl::StrCat("None of the ", hosts.size(), " takes members now."),
-                               "see below; muster hosts shows them all"));
-  else
-    findings.push_back(
-        Ok(kCheck, absl::StrCat(Plural(static_cast<int64_t>(hosts.size()), "host"), " with ",
-                                Plural(slots, "slot"), " to take members, of which ", used,
-                                used == 1 ? " is" : " are", " used.")));
+  // With a launcher there is none between jobs, and those of a job that ends take nobody.
+  const bool has_launcher = !list.launch_namespace.empty();
+  if (has_launcher) findings.push_back(JudgeLauncher(list));
+  if (!has_launcher || slots > 0) findings.push_back(JudgeSlots(list.hosts.size(), slots, used));
   if (!away.empty())
     findings.push_back(
         Warning("hosts away",

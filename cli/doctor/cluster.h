@@ -38,7 +38,7 @@ struct ClusterFacts {
   absl::StatusOr<std::string> version = absl::UnknownError("");  // of GET /metrics
   int64_t under_way = 0;  // jobs that have places, of those that the coordinator lists first
   absl::StatusOr<std::vector<JobAnswer>> queued = absl::UnknownError("");
-  absl::StatusOr<std::vector<HostAnswer>> hosts = absl::UnknownError("");
+  absl::StatusOr<HostList> hosts = absl::UnknownError("");  // of all pages
   absl::StatusOr<AuthorityAnswer> authority = absl::UnknownError("");
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
@@ -77,7 +78,11 @@ void Launcher::Run() {
       std::make_unique<Watcher>(options_.server, PodsOf(place_.name_space), selector, PodEvents()));
   while (!stopping_) {
     FindOut();
-    if (const LaunchesPtr wanted = options_.wanted()) Look(*wanted);
+    LookAtRights();
+    if (const LaunchesPtr wanted = options_.wanted()) {
+      Look(*wanted);
+      options_.note_trouble(cannot_see_.empty() ? absl::StrJoin(lacks_, "; ") : cannot_see_);
+    }
     if (stop_.WaitFor(kLook)) break;
   }
   job_sets_.reset();
@@ -119,6 +124,13 @@ void Launcher::FindOut() {
   LogInfo("jobs get pods in namespace %s of Kubernetes, by %s", place_.name_space,
           place_.has_job_sets ? "JobSets, and Indexed Jobs where their number may change"
                               : "Indexed Jobs, as it has no JobSets");
+  look_at_rights_ = Now();
+}
+
+// Again and again as long as some are lacking.
+void Launcher::LookAtRights() {
+  if (!look_at_rights_ || Now() < *look_at_rights_) return;
+  std::set<std::string> lacks;
   std::vector<Right> rights(std::begin(kRights), std::end(kRights));
   if (place_.has_job_sets)
     for (const char* verb : kVerbs) rights.push_back({kJobSetGroup, kJobSets, verb});
@@ -126,12 +138,20 @@ void Launcher::FindOut() {
     const absl::StatusOr<KubeAnswer> answer =
         api_.Ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                  ReviewOf(place_.name_space, right), kJson);
-    if (answer.ok() && answer->status == 201 && !IsAllowedIn(answer->body))
-      LogWarning(
-          "the service account of this coordinator may not %s %s in namespace %s of Kubernetes: "
-          "grant it, as deploy/k8s/base does; jobs get no pods without it",
-          right.verb, right.resource, place_.name_space);
+    if (!answer.ok() || answer->status != 201) {  // nobody knows: it is asked again
+      look_at_rights_ = Now() + options_.look_for_rights;
+      return;
+    }
+    if (IsAllowedIn(answer->body)) continue;
+    const std::string lack = absl::StrFormat(
+        "the service account of this coordinator may not %s %s in namespace %s of "
+        "Kubernetes: grant it, as deploy/k8s/base does; jobs get no pods without it",
+        right.verb, right.resource, place_.name_space);
+    if (!lacks_.contains(lack)) LogWarning("%s", lack);
+    lacks.insert(lack);
   }
+  lacks_ = std::move(lacks);
+  look_at_rights_ = lacks_.empty() ? std::nullopt : std::optional(Now() + options_.look_for_rights);
 }
 
 WatcherEvents Launcher::EventsOf(LaunchKind kind) {
@@ -337,7 +357,10 @@ void Launcher::Note(const LaunchStep& step, const absl::Status& done,
   trouble.text = text;
   // The same object will be refused again.
   if (absl::IsInvalidArgument(done) && step.kind == LaunchStep::Kind::kMake) trouble.failure = text;
-  if (absl::IsPermissionDenied(done)) trouble.backoff.BeLongest();
+  if (absl::IsPermissionDenied(done)) {
+    trouble.backoff.BeLongest();
+    if (!look_at_rights_) look_at_rights_ = Now();
+  }
   trouble.next = Now() + PauseFor(trouble.backoff, retry_after);
 }
 

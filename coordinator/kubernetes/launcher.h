@@ -33,9 +33,12 @@ struct LauncherOptions {
   std::function<absl::Status()> check_claim;
   // What a launch lacks, or that it has failed. False: nobody could hear it, and it is told again.
   std::function<bool(const LaunchTold&)> tell;
+  // Several times a second: what keeps it from making pods for any job; empty: nothing does.
+  std::function<void(const std::string& trouble)> note_trouble;
   Duration first_pause = std::chrono::seconds(1);  // at most, after a refusal; the next are longer
   // For so long a launch may keep its dead (KeepsItsDead) until it is made anew.
   Duration dead_are_kept = std::chrono::seconds(60);
+  Duration look_for_rights = std::chrono::seconds(10);  // as long as some are lacking
 };
 
 // That a launch could not be made, changed or ended.
@@ -65,6 +68,7 @@ class Launcher {
  private:
   void Run();
   void FindOut();
+  void LookAtRights();
   void Look(const Launches& wanted);
   void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
@@ -86,9 +90,11 @@ class Launcher {
   absl::Status discovery_;                    // the last try to find that out
   Backoff discovery_backoff_;
   Time next_discovery_{};
-  std::string cannot_see_;       // why it does not know how it stands now; empty: it does
-  SeenCluster copy_;             // of what was seen, at …
-  int64_t copy_of_changes_ = 0;  // … so many changes
+  std::set<std::string> lacks_;         // rights, for people
+  std::optional<Time> look_at_rights_;  // when; nothing: it has all
+  std::string cannot_see_;              // why it does not know how it stands now; empty: it does
+  SeenCluster copy_;                    // of what was seen, at …
+  int64_t copy_of_changes_ = 0;         // … so many changes
 
   mutable Mutex mutex_;
   SeenCluster seen_ ABSL_GUARDED_BY(mutex_);

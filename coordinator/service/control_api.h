@@ -383,6 +383,9 @@ struct HostPage {
   // On the first page: names of those that were taken out of the cluster and are not let in; the
   // first kMostRevokedTold.
   std::vector<std::string> revoked{};
+  // Of the coordinator that makes hosts for jobs: where in Kubernetes, and what keeps it from that.
+  std::string launch_namespace{};  // empty: hosts come by themselves
+  std::string launch_trouble{};    // for people; empty: nothing does
 };
 inline constexpr size_t kMostRevokedTold = 100;
 

@@ -95,12 +95,13 @@ std::vector<std::string> RevokedIn(const KnownCluster& known) {
 
 class Api final : public HostApi {
  public:
-  Api(Driver& driver, const Clock& clock) : driver_(driver), clock_(clock) {}
+  Api(Driver& driver, const Clock& clock, const LauncherNote* launcher)
+      : driver_(driver), clock_(clock), launcher_(launcher) {}
 
   void List(const HostQuery& query, Reply<HostPage> reply) override {
     const absl::StatusOr<KnownCluster> known = driver_.KnownWithHosts();
     if (!known.ok()) return reply(known.status());
-    reply(HostPageOf(*known, query, clock_.Now()));
+    reply(HostPageOf(*known, query, clock_.Now(), launcher_));
   }
 
   void Get(const std::string& name, const std::string& scope, Reply<HostInfo> reply) override {
@@ -133,11 +134,13 @@ class Api final : public HostApi {
 
   Driver& driver_;
   const Clock& clock_;
+  const LauncherNote* const launcher_;
 };
 
 }  // namespace
 
-absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& query, Time now) {
+absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& query, Time now,
+                                    const LauncherNote* launcher) {
   if (query.limit < 0 || query.limit > kMostJobsPerPage)
     return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
   const auto limit = static_cast<size_t>(query.limit == 0 ? kJobsPerPage : query.limit);
@@ -160,6 +163,10 @@ absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& 
   }
   if (!is_last) page.next_page_token = page.hosts.back().name;
   if (query.page_token.empty()) page.revoked = RevokedIn(known);
+  if (launcher != nullptr) {
+    page.launch_namespace = launcher->name_space();
+    page.launch_trouble = launcher->trouble();
+  }
   return page;
 }
 
@@ -174,8 +181,9 @@ absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& na
   return std::move(hosts.at(name));
 }
 
-std::unique_ptr<HostApi> MakeHostApi(Driver& driver, const Clock& clock) {
-  return std::make_unique<Api>(driver, clock);
+std::unique_ptr<HostApi> MakeHostApi(Driver& driver, const Clock& clock,
+                                     const LauncherNote* launcher) {
+  return std::make_unique<Api>(driver, clock, launcher);
 }
 
 }  // namespace muster::coordinator

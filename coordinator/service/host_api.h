@@ -6,15 +6,20 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/driver.h"
+#include "coordinator/runtime/launcher_note.h"
 #include "coordinator/service/control_api.h"
 #include "lib/base/clock.h"
 
 namespace muster::coordinator {
 
-// `driver` and `clock`, which is the driver's, outlive it.
-std::unique_ptr<HostApi> MakeHostApi(Driver& driver, const Clock& clock);
+// `driver`, `clock`, which is the driver's, and `launcher` outlive it. `launcher` null: there is
+// none.
+std::unique_ptr<HostApi> MakeHostApi(Driver& driver, const Clock& clock,
+                                     const LauncherNote* launcher);
 
-absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& query, Time now);
+// `launcher` null: there is none.
+absl::StatusOr<HostPage> HostPageOf(const KnownCluster& known, const HostQuery& query, Time now,
+                                    const LauncherNote* launcher = nullptr);
 // kNotFound names some that are there.
 absl::StatusOr<HostInfo> HostOf(const KnownCluster& known, const std::string& name, Time now,
                                 const std::string& scope = std::string(kAllNamespaces));

@@ -376,7 +376,12 @@ const Shape<HostPage>& ShapeOf<HostPage>() {
        Of("next_page_token", &HostPage::next_page_token,
           "`page_token` of the next page; empty: this is the last one"),
        Of("revoked", &HostPage::revoked,
-          "on the first page: names of hosts that were taken out of the cluster")}};
+          "on the first page: names of hosts that were taken out of the cluster"),
+       NullWhereNone("launch_namespace", &HostPage::launch_namespace,
+                     "of Kubernetes, in which the coordinator makes pods for each job, which are "
+                     "its hosts; null: hosts come by themselves"),
+       NullWhereNone("launch_trouble", &HostPage::launch_trouble,
+                     "for people: what keeps it from making pods; null: nothing does")}};
   return shape;
 }
 

@@ -236,6 +236,9 @@ TEST_P(EachMouth, AfterAKillAllIsThereAndWhoFollowedLearnsOfTheRestart) {
   EXPECT_FALSE(client->Submit("a", kSpec).created);
   Answer answer;
   EXPECT_THAT(client->WatchUntil("a", "1-3", "restart", answer), ElementsAre("restart"));
+  EXPECT_THAT(client->WatchUntil("b", "1-1", "never", answer), ElementsAre("restart", "done"))
+      << "whether it had been told or not";
+  EXPECT_EQ(answer.code, "ok") << answer.message;
 }
 
 TEST_P(EachMouth, WhoWatchesOrWaitsDoesNotHoldUpTheEnd) {
@@ -565,6 +568,26 @@ TEST(ProgramTest, KilledBetweenTheJournalAndTheAnswerTheJobIsThereAfterwards) {
   EXPECT_EQ(program.Wait(), 128 + SIGKILL);
   Program again(dir.path());
   EXPECT_EQ(MakeRestClient(again.http())->Get("a").state, "starting");
+}
+
+// An end is written, and the coordinator dies before it tells it.
+TEST(ProgramTest, KilledBetweenTheJournalAndTheNewsOfAnEndTheNextOneTellsIt) {
+  const Directory dir;
+  {
+    Program before(dir.path());
+    ASSERT_EQ(MakeRestClient(before.http())->Submit("a", kSpec).code, "ok");
+    ASSERT_EQ(MakeRestClient(before.http())->Stop("a").state, "stopped");
+    before.Kill();
+  }
+  Program program(dir.path(), {"--fail-at", "persisted_unpublished:1"});
+  EXPECT_EQ(MakeRestClient(program.http())->Cancel("a").code, "transport");
+  EXPECT_EQ(program.Wait(), 128 + SIGKILL);
+  Program again(dir.path());
+  const auto client = MakeRestClient(again.http());
+  EXPECT_EQ(client->Get("a").state, "cancelled");
+  Answer answer;
+  EXPECT_THAT(client->WatchUntil("a", "2-1", "never", answer), ElementsAre("restart", "done"));
+  EXPECT_EQ(answer.code, "ok") << answer.message;
 }
 
 std::string FirstLineOf(const std::string& path) {

@@ -66,6 +66,16 @@ class AnswersTest(HostTest):
         return self.rules(f"filter OUTPUT -p tcp --dport PORT -m owner --uid-owner {COORDINATOR} "
                           "-j REJECT --reject-with tcp-reset")
 
+    def watches(self, since, stage):
+        """Which kinds the coordinator has begun (ResponseStarted), or ceased (ResponseComplete), to watch since then."""
+        return {call["objectRef"]["resource"] for call in self.calls()[since:]
+                if call["verb"] == "watch" and call["stage"] == stage}
+
+    def until_it_sees(self, since):
+        """Who cannot see makes nothing."""
+        self.until("the coordinator to see again",
+                   lambda: self.watches(since, "ResponseStarted") >= {"pods", "jobs", "jobsets"})
+
     def assert_nothing_left(self, *jobs):
         self.until("the end of all objects", lambda: not any(
             self.objects(kind, job) for kind in ("jobsets", "jobs", "pods") for job in jobs))
@@ -147,7 +157,13 @@ class Answers(AnswersTest):
         for process in stopped:
             os.kill(process, signal.SIGSTOP)
         try:
-            self.end("kube-apiserver", signal.SIGTERM)()
+            told = len(self.calls())
+            api = self.cluster.process("kube-apiserver")
+            ended = self.cluster.signal_to_end("kube-apiserver", signal.SIGTERM)
+            # Then it would wait for who does not hear of that.
+            self.until("the end of the watch", lambda: "pods" in self.watches(told, "ResponseComplete"))
+            os.kill(api, signal.SIGKILL)
+            self.until("its end", ended)()
             self.until_api()
             pods = self.pods("forgotten")
             elsewhere = next(pod for pod in pods if pod["spec"]["nodeName"] != node)
@@ -257,8 +273,10 @@ class Answers(AnswersTest):
         again = self.end("kube-apiserver")
         step = self.job("runs")["step"]
         self.until("more steps without it", lambda: self.job("runs")["step"] > step + 100)
+        before = len(self.calls())
         again()
         self.until_api()
+        self.until_it_sees(before)
         with self.answers_lost() as lost:
             self.submit("unheard", counting(FIXED))
             made = self.until("its object", lambda: self.objects("jobsets", "unheard"))[0]["metadata"]
@@ -285,19 +303,20 @@ class Answers(AnswersTest):
         self.until("the coordinator to ask again", lambda: len(self.calls()) > before)
 
     def test_connections_are_cut_in_the_middle_of_answers(self):
-        jobs = ("first", "second", "third")
         elastic = {"min": 1, "max": 3}
-        for job, workers in zip(jobs, (FIXED, elastic, FIXED)):
+        self.submit("first", counting(FIXED, epochs=8))
+        self.until_step("first", 50)
+        pod = self.pods("first")[0]["metadata"]
+        self.cut(lambda: self.cluster.kubectl("delete", "pod", "-n", JOBS, pod["name"], "--wait=false"),
+                 lambda: all(each["metadata"]["uid"] != pod["uid"] for each in self.objects("pods", "first")))
+        for job, workers in (("second", elastic), ("third", FIXED)):
             self.cut(lambda: self.submit(job, counting(workers, epochs=8)),
                      lambda: self.objects("jobsets", job) or self.objects("jobs", job))
         self.cut(lambda: self.ask("POST", "/v1/jobs/second:cancel"), lambda: not self.objects("jobs", "second"))
-        self.until_state("first", "running")
-        pod = self.until("pods", lambda: self.pods("first"))[0]["metadata"]
-        self.cut(lambda: self.cluster.kubectl("delete", "pod", "-n", JOBS, pod["name"], "--wait=false"),
-                 lambda: all(each["metadata"]["uid"] != pod["uid"] for each in self.objects("pods", "first")))
-        self.assertEqual(self.job("second")["state"], "cancelled")
+        self.until_state("second", "cancelled")
         for job in ("first", "third"):
             self.assertEqual(self.assert_done(job, epochs=8)["rewinds"], 0)
+        jobs = ("first", "second", "third")
         for job in jobs:
             self.assertEqual(len(self.made(job)), 1, job)
         self.assert_nothing_left(*jobs)

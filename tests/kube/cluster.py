@@ -76,7 +76,7 @@ class Cluster:
             raise
         self.environment["KUBECONFIG"] = made.stdout.strip()
         # Pods share one network here. An interface has the addresses that they get, as theirs would.
-        text = "".join(f"address add 10.244.{node}.{pod}/32 dev lo\n"
+        text = "".join(f"address replace 10.244.{node}.{pod}/32 dev lo\n"
                        for node in range(1, nodes + 1) for pod in range(1, PODS_OF_NODE + 1))
         subprocess.run(["ip", "-batch", "-"], input=text, text=True, check=True)
 

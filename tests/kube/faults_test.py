@@ -73,7 +73,10 @@ class Faults(HostTest):
         self.cluster.kubectl("delete", "rolebinding", "-n", JOBS, "muster-coordinator")
         self.submit("forbidden", counting(FIXED))
         self.until_waits("forbidden", "forbidden: User")
+        trouble = lambda: self.ask("GET", "/v1/hosts")[1].get("launch_trouble", "nobody answers") or ""
+        self.until("the right that is missing", lambda: "may not" in trouble() or "forbidden" in trouble(), 30)
         self.put_back()
+        self.until("the end of the trouble", lambda: trouble() == "", 60)
         self.assert_done("forbidden")
 
     def test_the_api_is_away_for_a_minute(self):

@@ -158,6 +158,8 @@ void Fill(const HostPage& from, v1::ListHostsResponse& to) {
   for (const HostInfo& host : from.hosts) Fill(host, *to.add_hosts());
   to.set_next_page_token(from.next_page_token);
   for (const std::string& host : from.revoked) to.add_revoked(host);
+  to.set_launch_namespace(from.launch_namespace);
+  to.set_launch_trouble(from.launch_trouble);
 }
 void Fill(const LogTail& from, v1::LogsResponse& to) { to.set_text(from.text); }
 void Fill(const LogPage& from, v1::FollowLogsResponse& to) {

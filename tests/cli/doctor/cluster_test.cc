@@ -40,7 +40,7 @@ ClusterFacts Healthy() {
   facts.offset = ClockOffset{absl::Milliseconds(-400), absl::Milliseconds(601)};
   facts.version = "1.2.3";
   facts.queued = std::vector<JobAnswer>{};
-  facts.hosts = std::vector<HostAnswer>{Up("a"), Up("b")};
+  facts.hosts = HostList{.hosts = {Up("a"), Up("b")}};
   facts.authority = AuthorityAnswer{.signs = {.ends = "2036-01-01T00:00:00Z"}};
   return facts;
 }
@@ -104,7 +104,7 @@ TEST(DoctorClusterTest, ATokenIsTakenOrNot) {
 TEST(DoctorClusterTest, HostsThatTakeNothingAreNamedWithTheReason) {
   using F = ClusterFacts&;
   const auto with = [](std::vector<HostAnswer> hosts) {
-    return Judge([&](F f) { f.hosts = std::move(hosts); });
+    return Judge([&](F f) { f.hosts = HostList{.hosts = std::move(hosts)}; });
   };
   HostAnswer away = Up("c"), drains = Up("d"), left_out = Up("e");
   away.up = false;
@@ -202,6 +202,39 @@ TEST(DoctorClockTest, FiveMinutesApartIsTooMuchEitherWay) {
   Expect(judge(-302 * second, -300 * second), Verdict::kProblem, "300 s or more behind", "chrony");
   Expect(judge(-3600 * second, 3600 * second), Verdict::kOk, "to within 3.6e+03 s");
   Expect(JudgeClockOffset(std::nullopt), Verdict::kSkipped, "do not say");
+}
+
+TEST(DoctorClusterTest, OfACoordinatorThatMakesPodsTheLauncherIsJudgedAndHostsNeedNotBeThere) {
+  const auto with = [](HostList list) {
+    return Judge([&](ClusterFacts& f) { f.hosts = std::move(list); });
+  };
+  const auto is_there = [](const Findings& findings, const std::string& check) {
+    return std::any_of(findings.begin(), findings.end(),
+                       [&](const Finding& finding) { return finding.check == check; });
+  };
+  const Findings idle = with({.launch_namespace = "ml"});
+  Expect(Of(idle, "pods"), Verdict::kOk, "makes pods for each job in namespace ml of Kubernetes");
+  EXPECT_FALSE(is_there(idle, "hosts"));
+  const Findings busy = with({.hosts = {Up("a")}, .launch_namespace = "ml"});
+  Expect(Of(busy, "pods"), Verdict::kOk, "namespace ml");
+  Expect(Of(busy, "hosts"), Verdict::kOk, "1 host with 4 slots");
+  const Findings refused =
+      with({.launch_namespace = "ml", .launch_trouble = "403: pods is forbidden"});
+  Expect(Of(refused, "pods"), Verdict::kProblem, "cannot: 403: pods is forbidden.", "kubectl auth");
+  EXPECT_FALSE(is_there(refused, "hosts"));
+  EXPECT_FALSE(is_there(with({.hosts = {Up("a")}}), "pods"));
+}
+
+TEST(DoctorClusterTest, WhetherPodsAreMadeIsReadFromTheListOfHosts) {
+  const absl::StatusOr<HostList> list = ParseHostList(
+      R"({"hosts":[],"next_page_token":"","launch_namespace":"ml","launch_trouble":"away"})");
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->launch_namespace, "ml");
+  EXPECT_EQ(list->launch_trouble, "away");
+  const absl::StatusOr<HostList> none = ParseHostList(
+      R"({"hosts":[],"next_page_token":"","launch_namespace":null,"launch_trouble":null})");
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(none->launch_namespace + none->launch_trouble, "");
 }
 
 TEST(DoctorClusterTest, TheCoordinatorIsAskedNoMoreThanItAnswers) {

@@ -60,7 +60,13 @@ class LauncherTest : public testing::Test {
               told_.Post(told);
               return true;
             },
-        .first_pause = std::chrono::milliseconds(20)});
+        .note_trouble =
+            [this](const std::string& trouble) {
+              const MutexLock lock(mutex_);
+              trouble_ = trouble;
+            },
+        .first_pause = std::chrono::milliseconds(20),
+        .look_for_rights = std::chrono::milliseconds(20)});
   }
   void Want(std::vector<std::string> names, int32_t hosts = 1) {
     auto launches = std::make_shared<Launches>();
@@ -82,7 +88,10 @@ class LauncherTest : public testing::Test {
       return refusal_;
     }
     if (absl::EndsWith(request.path, "reviews"))
-      return {.status = 201, .body = R"({"status":{"allowed":true}})"};
+      return {.status = 201,
+              .body = !denied_.empty() && absl::StrContains(request.body, denied_)
+                          ? R"({"status":{"allowed":false}})"
+                          : R"({"status":{"allowed":true}})"};
     if (absl::StrContains(request.path, "jobset")) return Status(404, "there is no such kind");
     if (request.method == "GET") return Read(request);
     if (request.method == "POST") return Make(json::parse(request.body));
@@ -176,6 +185,8 @@ class LauncherTest : public testing::Test {
   int version_ = 1, made_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;
+  std::string denied_;              // what a review of rights says no to
+  std::string trouble_ = "unsaid";  // as it was noted last
 
   PlayedServer server_;
   std::unique_ptr<Launcher> launcher_;
@@ -254,6 +265,36 @@ TEST_F(LauncherTest, AMissingRightIsNamedAndNotAskedForAgainAtOnce) {
   pause_.WaitFor(std::chrono::seconds(1));
   const MutexLock lock(mutex_);
   EXPECT_EQ(Calls("POST " + std::string(kJobsPath)), 1);
+}
+
+TEST_F(LauncherTest, WhatKeepsItFromMakingPodsIsNotedAndIsGoneOnceItDoesNot) {
+  denied_ = R"("verb":"delete")";
+  Want({});
+  Begin();
+  Until([&] { return absl::StrContains(trouble_, "may not delete jobs in namespace jobs"); });
+  {
+    const MutexLock lock(mutex_);
+    denied_.clear();
+  }
+  Until([&] { return trouble_.empty(); });
+  // A right that is taken away later is missed when it is used.
+  {
+    const MutexLock lock(mutex_);
+    denied_ = R"("verb":"patch")";
+  }
+  Refuse(1000, Status(403, "jobs.batch is forbidden: may not patch"));
+  Want({"a"});
+  Until([&] { return absl::StrContains(trouble_, "may not patch jobs"); });
+  launcher_.reset();
+  denied_.clear();
+  Refuse(1000000, Status(403, "pods is forbidden"), "GET", kPodsPath);
+  Begin();
+  Until([&] { return absl::StrContains(trouble_, "403: pods is forbidden"); });
+  {
+    const MutexLock lock(mutex_);
+    refuse_ = 0;
+  }
+  Until([&] { return trouble_.empty(); });
 }
 
 TEST_F(LauncherTest, WhatIsRefusedAsItIsHasFailed) {

@@ -136,6 +136,17 @@ TEST(Hosts, ThatWereRevokedAreNamedOnTheFirstPage) {
   EXPECT_THAT(HostPageOf(known, {.page_token = "a"}, kNow)->revoked, ElementsAre());
 }
 
+TEST(Hosts, EachPageSaysWherePodsAreMadeAndWhatKeepsItFromThat) {
+  const KnownCluster known = Cluster({});
+  EXPECT_EQ(HostPageOf(known, {}, kNow)->launch_namespace, "");
+  LauncherNote launcher("ml");
+  EXPECT_EQ(HostPageOf(known, {}, kNow, &launcher)->launch_namespace, "ml");
+  EXPECT_EQ(HostPageOf(known, {}, kNow, &launcher)->launch_trouble, "");
+  launcher.SetTrouble("the API is away");
+  EXPECT_EQ(HostPageOf(known, {.page_token = "a"}, kNow, &launcher)->launch_trouble,
+            "the API is away");
+}
+
 TEST(Hosts, APageEndsWhereItsHostsAreLarge) {
   JobStatus large = Job(JobPhase::kRunning);
   large.job.id = std::string(kMostPageBytes, 'j');

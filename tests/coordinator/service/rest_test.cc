@@ -144,7 +144,7 @@ class ScriptedHosts final : public HostApi {
  public:
   void List(const HostQuery& query, Reply<HostPage> reply) override {
     asked_for = query;
-    reply(HostPage{{Host("a")}, "a"});
+    reply(HostPage{.hosts = {Host("a")}, .next_page_token = "a", .launch_namespace = "ml"});
   }
   void Get(const std::string& name, const std::string& scope, Reply<HostInfo> reply) override {
     asked_for.scope = scope;
@@ -533,6 +533,8 @@ TEST_F(RestTest, QuotasOfNamespacesAreSetWhole) {
 TEST_F(RestTest, TellsOfHosts) {
   const Json page = Get("/v1/hosts?limit=1&page_token=0");
   EXPECT_EQ(page["next_page_token"], "a");
+  EXPECT_EQ(page["launch_namespace"], "ml");
+  EXPECT_TRUE(page["launch_trouble"].is_null());
   EXPECT_EQ(page["hosts"][0]["free"], 3);
   EXPECT_EQ(hosts_.asked_for.limit, 1);
   EXPECT_EQ(hosts_.asked_for.page_token, "0");
