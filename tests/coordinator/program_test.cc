@@ -238,7 +238,6 @@ TEST_P(EachMouth, AfterAKillAllIsThereAndWhoFollowedLearnsOfTheRestart) {
   EXPECT_THAT(client->WatchUntil("a", "1-3", "restart", answer), ElementsAre("restart"));
   EXPECT_THAT(client->WatchUntil("b", "1-1", "never", answer), ElementsAre("restart", "done"))
       << "whether it had been told or not";
-  EXPECT_EQ(answer.code, "ok") << answer.message;
 }
 
 TEST_P(EachMouth, WhoWatchesOrWaitsDoesNotHoldUpTheEnd) {
@@ -587,7 +586,6 @@ TEST(ProgramTest, KilledBetweenTheJournalAndTheNewsOfAnEndTheNextOneTellsIt) {
   EXPECT_EQ(client->Get("a").state, "cancelled");
   Answer answer;
   EXPECT_THAT(client->WatchUntil("a", "2-1", "never", answer), ElementsAre("restart", "done"));
-  EXPECT_EQ(answer.code, "ok") << answer.message;
 }
 
 std::string FirstLineOf(const std::string& path) {

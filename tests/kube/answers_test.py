@@ -277,6 +277,8 @@ class Answers(AnswersTest):
         again()
         self.until_api()
         self.until_it_sees(before)
+        self.submit("heard", counting(FIXED))  # so that a connection is there on which the next one is asked for
+        self.until_state("heard", "running")
         with self.answers_lost() as lost:
             self.submit("unheard", counting(FIXED))
             made = self.until("its object", lambda: self.objects("jobsets", "unheard"))[0]["metadata"]
@@ -287,6 +289,7 @@ class Answers(AnswersTest):
         self.until_state("unheard", "running")
         self.assertEqual(self.uid("jobsets", "unheard"), made["uid"])
         self.assertEqual(self.uid("jobsets", "runs"), uid)
+        self.assert_done("heard")
         self.assert_done("unheard")
         done = self.assert_done("runs", epochs=16)
         self.assertEqual((done["recoveries"], done["rewinds"]), (0, 0))
@@ -309,8 +312,8 @@ class Answers(AnswersTest):
         pod = self.pods("first")[0]["metadata"]
         self.cut(lambda: self.cluster.kubectl("delete", "pod", "-n", JOBS, pod["name"], "--wait=false"),
                  lambda: all(each["metadata"]["uid"] != pod["uid"] for each in self.objects("pods", "first")))
-        for job, workers in (("second", elastic), ("third", FIXED)):
-            self.cut(lambda: self.submit(job, counting(workers, epochs=8)),
+        for job, workers, epochs in (("second", elastic, 1000), ("third", FIXED, 8)):
+            self.cut(lambda: self.submit(job, counting(workers, epochs)),
                      lambda: self.objects("jobsets", job) or self.objects("jobs", job))
         self.cut(lambda: self.ask("POST", "/v1/jobs/second:cancel"), lambda: not self.objects("jobs", "second"))
         self.until_state("second", "cancelled")
