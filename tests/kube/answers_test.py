@@ -296,6 +296,12 @@ class Answers(AnswersTest):
 
     def cut(self, act, has_happened):
         """The API does what the coordinator asks after `act`; its answers are lost, and the connections break."""
+        # A connection has to be open on which a request leaves: none can be made while answers are lost.
+        warm = f"warm-{len(self.calls())}"
+        self.submit(warm, counting(1))
+        self.until("a request", lambda: self.objects("jobsets", warm) or self.objects("jobs", warm))
+        self.ask("POST", f"/v1/jobs/{warm}:cancel")
+        self.until("another", lambda: not self.objects("jobsets", warm) and not self.objects("jobs", warm))
         with self.answers_lost() as lost:
             act()
             self.until("what the API does", has_happened)
