@@ -39,13 +39,20 @@ struct Right {
   const char* resource;
   const char* verb;
 };
-constexpr Right kRights[] = {
-    {"batch", kJobs, "create"}, {"batch", kJobs, "patch"}, {"batch", kJobs, "delete"},
-    {"batch", kJobs, "list"},   {"batch", kJobs, "watch"}, {"", kPods, "list"},
-    {"", kPods, "watch"},
-};
 constexpr char kJobSetGroup[] = "jobset.x-k8s.io";
-constexpr const char* kVerbs[] = {"create", "delete", "list", "watch"};
+constexpr Right kRights[] = {
+    {"batch", kJobs, "create"},
+    {"batch", kJobs, "patch"},
+    {"batch", kJobs, "delete"},
+    {"batch", kJobs, "list"},
+    {"batch", kJobs, "watch"},
+    {"", kPods, "list"},
+    {"", kPods, "watch"},
+    {kJobSetGroup, kJobSets, "create"},
+    {kJobSetGroup, kJobSets, "delete"},
+    {kJobSetGroup, kJobSets, "list"},
+    {kJobSetGroup, kJobSets, "watch"},
+};
 
 std::string ReviewOf(const std::string& name_space, const Right& right) {
   return absl::StrFormat(
@@ -131,10 +138,8 @@ void Launcher::FindOut() {
 void Launcher::LookAtRights() {
   if (!look_at_rights_ || Now() < *look_at_rights_) return;
   std::set<std::string> lacks;
-  std::vector<Right> rights(std::begin(kRights), std::end(kRights));
-  if (place_.has_job_sets)
-    for (const char* verb : kVerbs) rights.push_back({kJobSetGroup, kJobSets, verb});
-  for (const Right& right : rights) {
+  for (const Right& right : kRights) {
+    if (absl::string_view(right.group) == kJobSetGroup && !place_.has_job_sets) continue;
     const absl::StatusOr<KubeAnswer> answer =
         api_.Ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                  ReviewOf(place_.name_space, right), kJson);

@@ -30,12 +30,8 @@ class AnswersTest(HostTest):
     def made(self, job):
         """The names of the objects that the coordinator was told were made for that job."""
         return [call["objectRef"]["name"] for call in self.calls()
-                if call["verb"] in ("create", "patch") and call["responseStatus"]["code"] == 201
+                if call["verb"] == "create" and call["responseStatus"]["code"] == 201
                 and re.search(f"-{job}-[0-9a-f]+$", call["objectRef"].get("name", ""))]
-
-    def until_waits(self, job, words, seconds=60):
-        return self.until(f"{job} to wait for: {words}", lambda: (
-            lambda text: text if words in text else "")(self.job(job).get("waits_for", "")), seconds)
 
     def iptables(self, *words):
         return subprocess.run(["iptables", "-w", *words], check=True, text=True, stdout=subprocess.PIPE).stdout

@@ -16,9 +16,6 @@ class Faults(HostTest):
     options = {**HostTest.options, "KUBE_CONTROLLER_MANAGER_FLAGS":
                "--node-monitor-grace-period=12s --node-monitor-period=1s"}
 
-    def until_waits(self, job, words, seconds=60):
-        self.until(f"{job} to wait for: {words}", lambda: words in self.job(job).get("waits_for", ""), seconds)
-
     def put_back(self):
         """What a test has taken away: from the manifests, as people would."""
         self.cluster.kubectl("apply", "-k", self.manifests / "overlays/dev")

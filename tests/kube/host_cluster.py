@@ -132,6 +132,11 @@ class HostTest(ClusterTest):
     def until_step(self, job, step):
         return self.until(f"step {step} of {job}", lambda: self.job(job).get("step", 0) >= step, 40)
 
+    def until_waits(self, job, words, seconds=60):
+        """All that it says it waits for, once these words are among it."""
+        return self.until(f"{job} to wait for: {words}", lambda: (
+            lambda text: text if words in text else "")(self.job(job).get("waits_for", "")), seconds)
+
     def objects(self, kind, job):
         return [each for each in self.cluster.get("-n", JOBS, kind)
                 if each["metadata"].get("annotations", {}).get("muster.dev/job") == job]
