@@ -298,10 +298,7 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
     case LaunchStep::Kind::kMake: {
       const LaunchKind kind = KindOf(step.launch, place_);
       // No apply, which would change what bears that name and is somebody else's.
-      answer = api_.Ask("POST",
-                        absl::StrCat(CollectionOf(kind, place_.name_space),
-                                     "?fieldManager=muster&fieldValidation=Strict"),
-                        ObjectOf(step.launch, place_), kJson);
+      answer = Create(step.launch, "");
       if (answer.ok() && answer->status == 409 && IsThereAlready(answer->body))
         return absl::AbortedError(absl::StrCat(
             StatusOfAnswer(*answer).message(),
@@ -322,6 +319,15 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
                                      "?fieldManager=muster"),
                         SizePatch(step.launch.hosts), kMerge);
       break;
+    case LaunchStep::Kind::kFree:
+      // It is not made, but what Kubernetes says to that tells how it stands with the namespace.
+      answer = Create(step.launch, "&dryRun=All");
+      MUSTER_RETURN_IF_ERROR(answer.status());
+      if (!IsNamespaceEnding(answer->body)) {
+        retry_after = answer->retry_after;
+        return absl::UnavailableError(kKeepsItsDead);
+      }
+      [[fallthrough]];
     case LaunchStep::Kind::kEnd:
       // Another coordinator may know more than this one.
       MUSTER_RETURN_IF_ERROR(options_.check_claim());
@@ -342,9 +348,16 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
   return StatusOfAnswer(*answer);
 }
 
+absl::StatusOr<KubeAnswer> Launcher::Create(const Launch& launch, const char* more_query) {
+  return api_.Ask("POST",
+                  absl::StrCat(CollectionOf(KindOf(launch, place_), place_.name_space),
+                               "?fieldManager=muster&fieldValidation=Strict", more_query),
+                  ObjectOf(launch, place_), kJson);
+}
+
 void Launcher::Note(const LaunchStep& step, const absl::Status& done,
                     std::optional<Duration> retry_after) {
-  const bool ends = step.kind == LaunchStep::Kind::kEnd;
+  const bool ends = step.kind == LaunchStep::Kind::kEnd || step.kind == LaunchStep::Kind::kFree;
   const std::string& name = ends ? step.seen.name : step.launch.name;
   if (done.ok()) {
     known_[name].trouble.reset();
@@ -374,7 +387,7 @@ std::set<std::string> Launcher::Stuck(const Launches& wanted, const SeenCluster&
   for (const Launch& launch : wanted) {
     std::optional<Time>& since = known_[launch.name].keeps_its_dead_since;
     NoteSince(since, KeepsItsDead(seen, launch.name));
-    if (TimeSince(since) >= options_.dead_are_kept) stuck.insert(launch.name);
+    if (since && TimeSince(since) >= options_.dead_are_kept) stuck.insert(launch.name);
   }
   return stuck;
 }

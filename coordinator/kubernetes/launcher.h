@@ -36,7 +36,7 @@ struct LauncherOptions {
   // Several times a second: what keeps it from making pods for any job; empty: nothing does.
   std::function<void(const std::string& trouble)> note_trouble;
   Duration first_pause = std::chrono::seconds(1);  // at most, after a refusal; the next are longer
-  // For so long a launch may keep its dead (KeepsItsDead) until it is made anew.
+  // For so long a launch may keep its dead (KeepsItsDead) until it is asked why.
   Duration dead_are_kept = std::chrono::seconds(60);
   Duration look_for_rights = std::chrono::seconds(10);  // as long as some are lacking
 };
@@ -72,6 +72,7 @@ class Launcher {
   void Look(const Launches& wanted);
   void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
+  absl::StatusOr<KubeAnswer> Create(const Launch& launch, const char* more_query);
   void Note(const LaunchStep& step, const absl::Status& done, std::optional<Duration> retry_after);
   std::set<std::string> Stuck(const Launches& wanted, const SeenCluster& seen);
   void Tell(const Launches& wanted, const SeenCluster& seen);

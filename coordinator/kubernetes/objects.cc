@@ -356,6 +356,14 @@ bool IsThereAlready(absl::string_view body) {
   return TextOf(At(Parse(body), "reason")) == "AlreadyExists";
 }
 
+bool IsNamespaceEnding(absl::string_view body) {
+  const Json answer = Parse(body);
+  const Json& causes = At(answer, "details", "causes");
+  return causes.is_array() && std::any_of(causes.begin(), causes.end(), [](const Json& cause) {
+           return TextOf(At(cause, "reason")) == "NamespaceTerminating";
+         });
+}
+
 int ExitCodeIn(const std::string& failure) {
   const std::string before = "exit code ";
   const size_t at = failure.find(before);

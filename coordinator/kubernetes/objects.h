@@ -78,7 +78,7 @@ struct SeenPod {
   std::string name;
   std::string launch;
   bool is_ending = false;
-  bool is_kept = false;  // it was told to end, and has, and Kubernetes lets nobody take its place
+  bool is_kept = false;  // it was told to end, and has, and Kubernetes has not let go of it
   bool runs = false;
   std::string waits_for{};    // why it does not run, for people; empty: nothing is known
   bool has_no_image = false;  // for that reason
@@ -114,6 +114,8 @@ absl::StatusOr<WatchLine> LineIn(absl::string_view line);
 std::string MessageIn(absl::string_view body);
 // That it refuses to make what bears the name of something that is there.
 bool IsThereAlready(absl::string_view body);
+// That it refuses to make anything in a namespace that is being deleted.
+bool IsNamespaceEnding(absl::string_view body);
 
 // The same for a JobSet, which does not pass on which exit code it was: "…exit code 64…" → 64. 1:
 // it says none.

@@ -40,7 +40,7 @@ std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen
     }
     const SeenLaunch& there = it->second;
     if (stuck.contains(launch.name) && !there.is_ending) {
-      steps.push_back({.kind = LaunchStep::Kind::kEnd, .seen = there});
+      steps.push_back({.kind = LaunchStep::Kind::kFree, .launch = launch, .seen = there});
       continue;
     }
     const bool may_change = there.kind == LaunchKind::kIndexedJob && !there.is_ending &&
@@ -124,9 +124,7 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
   } else if (!waits_for.empty()) {
     told.why = waits_for;
   } else if (KeepsItsDead(seen, launch.name)) {
-    told.why =
-        "its pods have ended, as they were told, and Kubernetes makes none in their place, as in a "
-        "namespace that is being deleted; after a minute all is made anew";
+    told.why = kKeepsItsDead;
   } else if (count < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience) {
     told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
                             ": a quota of its namespace, or its pod security, may stand in the "

@@ -19,12 +19,13 @@ struct SeenCluster {
 };
 
 struct LaunchStep {
-  enum class Kind { kMake, kResize, kEnd };
+  // kFree: it keeps its dead; where that is because its namespace is being deleted, it is ended.
+  enum class Kind { kMake, kResize, kFree, kEnd };
   Kind kind = Kind::kMake;
-  Launch launch{};    // of kMake and kResize
-  SeenLaunch seen{};  // of kResize and kEnd
+  Launch launch{};    // of all but kEnd
+  SeenLaunch seen{};  // of all but kMake
 };
-// `stuck` are those of which KeepsItsDead has been true for so long that they are to be made anew.
+// `stuck` are those of which KeepsItsDead has been true for a while.
 std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen,
                                  const std::set<std::string>& stuck = {});
 
@@ -38,9 +39,14 @@ struct LaunchTimes {
 LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTimes& times);
 
 bool LacksImage(const SeenCluster& seen, const std::string& launch);
-// All its pods have ended as they were told, and none may take their place. So it is for a moment
-// when they are drained, and for ever while their namespace is being deleted: that waits for the
-// pods, which Kubernetes keeps until each has a successor, and there are none in such a namespace.
+// All its pods have ended as they were told, and none has taken their place. So it is for a moment
+// when they are drained, for up to ten minutes when they were so often, and for ever while their
+// namespace is being deleted: that waits for the pods, which Kubernetes keeps until each has a
+// successor, and there are none in such a namespace.
 bool KeepsItsDead(const SeenCluster& seen, const std::string& launch);
+inline constexpr char kKeepsItsDead[] =  // for people
+    "its pods have ended, as they were told, and Kubernetes has made none in their place yet: it "
+    "waits the longer the more often that happens, or a quota of the namespace stands in the way, "
+    "or the namespace is being deleted";
 
 }  // namespace muster::coordinator

@@ -70,6 +70,7 @@ void SimLauncher::Take(const LaunchStep& step) {
       return;
     }
     case LaunchStep::Kind::kResize: pods_.Resize(step.seen.uid, step.launch.hosts); return;
+    case LaunchStep::Kind::kFree:  // no namespace ends here
     case LaunchStep::Kind::kEnd: {
       if (!coordinator_.MayChangeFolder()) return;
       around_.coverage.Add(Corner::kLaunchesEnded);

@@ -33,7 +33,7 @@ class LauncherTest : public testing::Test {
                    {"POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", on},
                    {"GET", kJobsPath, on, QueryOfWatch()},
                    {"GET", kPodsPath, on, QueryOfWatch()},
-                   {"POST", kJobsPath, on, {"fieldManager", "fieldValidation"}},
+                   {"POST", kJobsPath, on, {"fieldManager", "fieldValidation", "dryRun"}},
                    {"PATCH", kJobPath, on, {"fieldManager"}},
                    {"DELETE", kJobPath, on}});
   }
@@ -66,6 +66,7 @@ class LauncherTest : public testing::Test {
               trouble_ = trouble;
             },
         .first_pause = std::chrono::milliseconds(20),
+        .dead_are_kept = {},
         .look_for_rights = std::chrono::milliseconds(20)});
   }
   void Want(std::vector<std::string> names, int32_t hosts = 1) {
@@ -94,7 +95,8 @@ class LauncherTest : public testing::Test {
                           : R"({"status":{"allowed":true}})"};
     if (absl::StrContains(request.path, "jobset")) return Status(404, "there is no such kind");
     if (request.method == "GET") return Read(request);
-    if (request.method == "POST") return Make(json::parse(request.body));
+    if (request.method == "POST")
+      return Make(json::parse(request.body), request.query.contains("dryRun"));
     const std::string name = request.params.at("name");
     if (!jobs_.contains(name)) return Status(404, "there is no such job");
     ++version_;
@@ -105,8 +107,15 @@ class LauncherTest : public testing::Test {
     jobs_[name].merge_patch(json::parse(request.body));
     return {.body = jobs_[name].dump()};
   }
-  http::Response Make(json job) {
+  http::Response Make(json job, bool on_trial) {
     const std::string name = job["metadata"]["name"];
+    if (on_trial) ++trials_;
+    if (namespace_ends_)
+      return {.status = 403,
+              .body = json{{"kind", "Status"},
+                           {"message", "it is being terminated"},
+                           {"details", {{"causes", {{{"reason", "NamespaceTerminating"}}}}}}}
+                          .dump()};
     if (jobs_.contains(name))
       return {.status = 409,
               .body = json{{"kind", "Status"},
@@ -125,6 +134,7 @@ class LauncherTest : public testing::Test {
     if (!request.query.contains("watch")) {
       ++lists_;
       json items = json::array();
+      if (is_pods && !pod_.is_null()) items.push_back(pod_);
       if (!is_pods)
         for (const auto& [name, job] : jobs_) items.push_back(job);
       return {.body = json{{"items", items},
@@ -132,6 +142,8 @@ class LauncherTest : public testing::Test {
                           .dump()};
     }
     std::string lines = is_pods ? "" : std::exchange(odd_lines_, "");
+    if (is_pods && !pod_.is_null())
+      lines += json{{"type", "MODIFIED"}, {"object", pod_}}.dump() + "\n";
     if (!is_pods)
       for (const auto& [name, job] : jobs_)
         lines += json{{"type", "MODIFIED"}, {"object", job}}.dump() + "\n";
@@ -182,7 +194,9 @@ class LauncherTest : public testing::Test {
   std::vector<std::string> calls_;
   std::string odd_lines_;
   bool loses_answer_ = false;  // to the next request that makes something
-  int version_ = 1, made_ = 0, lists_ = 0, refuse_ = 0;
+  json pod_;                   // the only one; null: there is none
+  bool namespace_ends_ = false;
+  int version_ = 1, made_ = 0, trials_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;
   std::string denied_;              // what a review of rights says no to
@@ -364,6 +378,40 @@ TEST_F(LauncherTest, WhatAWatchTellsTwiceChangesNothing) {
   EXPECT_EQ(made_, 2);
   EXPECT_EQ(Calls("DELETE " + std::string(kJobsPath) + "/a"), 0);
   EXPECT_FALSE(jobs_.contains("b"));
+}
+
+// Kubernetes waits for up to ten minutes until it makes another pod, and keeps the dead one so
+// long.
+TEST_F(LauncherTest, WhatKeepsItsDeadIsEndedOnlyWhereItsNamespaceIs) {
+  Want({"a"});
+  Begin();
+  Until([&] { return jobs_.contains("a"); });
+  {
+    const MutexLock lock(mutex_);
+    pod_ = {{"metadata",
+             {{"name", "p"},
+              {"labels", {{"muster.dev/launch", "a"}}},
+              {"deletionTimestamp", "2026-01-01T00:00:00Z"}}},
+            {"status", {{"phase", "Failed"}}}};
+  }
+  Until([&] { return trials_ >= 3; });
+  EXPECT_THAT(Await([](const LaunchTold& t) { return !t.why.empty(); }).why,
+              HasSubstr("none in their place yet"));
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_EQ(Calls("DELETE " + std::string(kJobsPath) + "/a"), 0);
+    EXPECT_EQ(made_, 1);
+    namespace_ends_ = true;
+  }
+  Until([&] { return !jobs_.contains("a"); });
+  {
+    const MutexLock lock(mutex_);
+    pod_ = nullptr;
+    namespace_ends_ = false;
+  }
+  launcher_.reset();  // which would wait for a minute more after a refusal
+  Begin();
+  Until([&] { return jobs_.contains("a"); });
 }
 
 TEST_F(LauncherTest, WhatWasMadeAndNobodyHeardSoIsNotMadeAgain) {

@@ -141,6 +141,14 @@ TEST(Objects, APodTellsWhatItWaitsFor) {
   EXPECT_TRUE(pod(R"({"phase":"Running"})")->runs);
 }
 
+TEST(Objects, ARefusalTellsThatItsNamespaceIsBeingDeleted) {
+  EXPECT_TRUE(IsNamespaceEnding(
+      R"({"code":403,"details":{"causes":[{"reason":"other"},{"reason":"NamespaceTerminating"}]}})"));
+  for (const char* text : {"", "{}", R"({"reason":"Forbidden","details":{}})",
+                           R"({"details":{"causes":[{"reason":"FieldValueInvalid"},7]}})"})
+    EXPECT_FALSE(IsNamespaceEnding(text)) << text;
+}
+
 TEST(Objects, WhatIsNoObjectOfOursIsNothing) {
   for (
       const char* text :

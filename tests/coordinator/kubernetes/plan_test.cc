@@ -24,7 +24,7 @@ SeenCluster With(SeenLaunch there) {
   return seen;
 }
 
-// "make l", "resize l", "end l"
+// "make l", "resize l", "free l", "end l"
 std::string StepsOf(const Launches& wanted, const SeenCluster& seen,
                     const std::set<std::string>& stuck = {}) {
   std::string text;
@@ -32,6 +32,7 @@ std::string StepsOf(const Launches& wanted, const SeenCluster& seen,
     text += (text.empty() ? "" : ", ") +
             (step.kind == LaunchStep::Kind::kMake     ? "make " + step.launch.name
              : step.kind == LaunchStep::Kind::kResize ? "resize " + step.launch.name
+             : step.kind == LaunchStep::Kind::kFree   ? "free " + step.launch.name
                                                       : "end " + step.seen.name);
   return text;
 }
@@ -65,9 +66,7 @@ TEST(Plan, WhatIsMissingIsMadeAndWhatIsThereIsLeftAlone) {
     EXPECT_EQ(StepsOf(row.wanted, row.seen), row.steps) << row.what;
 }
 
-// As in a namespace that is being deleted: the pods go once their object does, which nobody else
-// deletes before them.
-TEST(Plan, WhatKeepsItsDeadIsMadeAnew) {
+TEST(Plan, WhatKeepsItsDeadIsLookedAt) {
   SeenCluster seen = With({.hosts = 2});
   EXPECT_FALSE(KeepsItsDead(seen, "l")) << "none has been made yet";
   seen.pods["l"]["a"] = {.name = "a", .launch = "l", .is_ending = true, .is_kept = true};
@@ -75,7 +74,7 @@ TEST(Plan, WhatKeepsItsDeadIsMadeAnew) {
   EXPECT_THAT(ToldOf(kLaunch, seen, {.since_made = seconds(20)}).why,
               HasSubstr("none in their place"));
   EXPECT_EQ(StepsOf({kLaunch}, seen), "");
-  EXPECT_EQ(StepsOf({kLaunch}, seen, {"l"}), "end l");
+  EXPECT_EQ(StepsOf({kLaunch}, seen, {"l"}), "free l");
   SeenCluster ending = seen, suspended = seen, replaced = seen;
   ending.launches["l"].is_ending = true;
   suspended.launches["l"].is_suspended = true;
