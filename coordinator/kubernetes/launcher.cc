@@ -299,17 +299,23 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
       const LaunchKind kind = KindOf(step.launch, place_);
       // No apply, which would change what bears that name and is somebody else's.
       answer = Create(step.launch, "");
-      if (answer.ok() && answer->status == 409 && IsThereAlready(answer->body))
-        return absl::AbortedError(absl::StrCat(
-            StatusOfAnswer(*answer).message(),
-            ", and lacks the labels of what this coordinator makes: it stays as it is, and the job "
-            "waits until somebody deletes it"));
+      std::optional<SeenLaunch> made;
+      if (answer.ok() && answer->status == 409 && IsThereAlready(answer->body)) {
+        MUSTER_ASSIGN_OR_RETURN(made, Find(kind, step.launch.name));
+        if (!made)
+          return absl::AbortedError(
+              absl::StrCat(StatusOfAnswer(*answer).message(),
+                           ", and lacks the labels of what this coordinator makes: it stays as it "
+                           "is, and the job waits until somebody deletes it"));
+      } else if (answer.ok() && answer->status < 300) {
+        made = LaunchIn(kind, answer->body);
+      }
       // It is seen a moment later: until then nothing else is to be made of it.
-      if (answer.ok() && answer->status < 300) {
-        const std::optional<SeenLaunch> made = LaunchIn(kind, answer->body);
+      if (made) {
         const MutexLock lock(mutex_);
         ++changes_;
-        if (made) seen_.launches.try_emplace(made->name, *made);
+        seen_.launches.try_emplace(made->name, *made);
+        return absl::OkStatus();
       }
       break;
     }
@@ -353,6 +359,19 @@ absl::StatusOr<KubeAnswer> Launcher::Create(const Launch& launch, const char* mo
                   absl::StrCat(CollectionOf(KindOf(launch, place_), place_.name_space),
                                "?fieldManager=muster&fieldValidation=Strict", more_query),
                   ObjectOf(launch, place_), kJson);
+}
+
+// One of ours, whatever the watches have brought of it. Nothing: there is none.
+absl::StatusOr<std::optional<SeenLaunch>> Launcher::Find(LaunchKind kind, const std::string& name) {
+  MUSTER_ASSIGN_OR_RETURN(const KubeAnswer answer,
+                          api_.Ask("GET", absl::StrCat(CollectionOf(kind, place_.name_space), "?",
+                                                       SelectorOf(place_.cluster),
+                                                       "&fieldSelector=metadata.name%3D", name)));
+  MUSTER_RETURN_IF_ERROR(StatusOfAnswer(answer));
+  MUSTER_ASSIGN_OR_RETURN(const ListPiece found, ListIn(answer.body));
+  for (const std::string& object : found.objects)
+    if (const auto seen = LaunchIn(kind, object); seen && seen->name == name) return seen;
+  return std::nullopt;
 }
 
 void Launcher::Note(const LaunchStep& step, const absl::Status& done,

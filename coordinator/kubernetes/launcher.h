@@ -72,6 +72,7 @@ class Launcher {
   void Look(const Launches& wanted);
   void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
+  absl::StatusOr<std::optional<SeenLaunch>> Find(LaunchKind kind, const std::string& name);
   absl::StatusOr<KubeAnswer> Create(const Launch& launch, const char* more_query);
   void Note(const LaunchStep& step, const absl::Status& done, std::optional<Duration> retry_after);
   std::set<std::string> Stuck(const Launches& wanted, const SeenCluster& seen);

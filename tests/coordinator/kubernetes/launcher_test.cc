@@ -17,6 +17,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr char kJobsPath[] = "/apis/batch/v1/namespaces/jobs/jobs";
 constexpr char kJobPath[] = "/apis/batch/v1/namespaces/jobs/jobs/{name}";
@@ -135,8 +136,11 @@ class LauncherTest : public testing::Test {
       ++lists_;
       json items = json::array();
       if (is_pods && !pod_.is_null()) items.push_back(pod_);
-      if (!is_pods)
-        for (const auto& [name, job] : jobs_) items.push_back(job);
+      const auto only = request.query.find("fieldSelector");
+      if (!is_pods && !(hides_ && only == request.query.end()))
+        for (const auto& [name, job] : jobs_)
+          if (only == request.query.end() || only->second == "metadata.name=" + name)
+            items.push_back(job);
       return {.body = json{{"items", items},
                            {"metadata", {{"resourceVersion", std::to_string(version_)}}}}
                           .dump()};
@@ -144,7 +148,7 @@ class LauncherTest : public testing::Test {
     std::string lines = is_pods ? "" : std::exchange(odd_lines_, "");
     if (is_pods && !pod_.is_null())
       lines += json{{"type", "MODIFIED"}, {"object", pod_}}.dump() + "\n";
-    if (!is_pods)
+    if (!is_pods && !hides_)
       for (const auto& [name, job] : jobs_)
         lines += json{{"type", "MODIFIED"}, {"object", job}}.dump() + "\n";
     return {.body = lines};
@@ -196,6 +200,7 @@ class LauncherTest : public testing::Test {
   bool loses_answer_ = false;  // to the next request that makes something
   json pod_;                   // the only one; null: there is none
   bool namespace_ends_ = false;
+  bool hides_ = false;  // jobs, but from who asks for one by its name: it is late
   int version_ = 1, made_ = 0, trials_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;
@@ -420,6 +425,21 @@ TEST_F(LauncherTest, WhatWasMadeAndNobodyHeardSoIsNotMadeAgain) {
   Begin();
   Until([&] { return jobs_.contains("a"); });
   Await([](const LaunchTold& told) { return absl::StrContains(told.text, "0 of 1 pod of Job a"); });
+  const MutexLock lock(mutex_);
+  EXPECT_EQ(made_, 1);
+  EXPECT_EQ(Calls("DELETE " + std::string(kJobsPath) + "/a"), 0);
+}
+
+// Whoever is told so might delete it.
+TEST_F(LauncherTest, ItsOwnIsNotCalledSomebodyElsesBecauseTheWatchIsLate) {
+  loses_answer_ = true;
+  hides_ = true;
+  Want({"a"});
+  Begin();
+  Await([](const LaunchTold& told) {
+    EXPECT_THAT(told.why, Not(HasSubstr("lacks the labels")));
+    return absl::StrContains(told.text, "0 of 1 pod of Job a");
+  });
   const MutexLock lock(mutex_);
   EXPECT_EQ(made_, 1);
   EXPECT_EQ(Calls("DELETE " + std::string(kJobsPath) + "/a"), 0);

@@ -53,8 +53,8 @@ class PlayedServer {
 
 // What a watch asks besides its path.
 inline std::vector<std::string> QueryOfWatch() {
-  return {"labelSelector",   "limit",          "watch",
-          "resourceVersion", "timeoutSeconds", "allowWatchBookmarks"};
+  return {"labelSelector",  "fieldSelector",      "limit", "watch", "resourceVersion",
+          "timeoutSeconds", "allowWatchBookmarks"};
 }
 
 }  // namespace muster::coordinator
