@@ -93,14 +93,16 @@ def _reach(host: str, port: int, deadline: Deadline) -> socket.socket:
     addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     failure: OSError = OSError(f"{host} has no address")
     for number, (family, kind, protocol, _, address) in enumerate(addresses):
-        line = socket.socket(family, kind, protocol)
+        line = None
         try:
+            line = socket.socket(family, kind, protocol)  # of a family that may be switched off here
             line.settimeout(deadline.patience() / (len(addresses) - number))
             line.connect(address)
             line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return line
         except OSError as why:
-            line.close()
+            if line is not None:
+                line.close()
             failure = why
     raise failure
 
