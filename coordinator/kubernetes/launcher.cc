@@ -17,6 +17,7 @@ namespace {
 constexpr Duration kLook = std::chrono::milliseconds(200);
 constexpr Duration kLongestPause = std::chrono::seconds(60);
 constexpr Duration kLongestDiscoveryPause = std::chrono::seconds(30);
+constexpr Duration kLongestRightsPause = std::chrono::minutes(5);
 constexpr Duration kLookForJobSets = std::chrono::seconds(60);
 constexpr char kMerge[] = "application/merge-patch+json";
 constexpr char kJson[] = "application/json";
@@ -68,6 +69,7 @@ Launcher::Launcher(LauncherOptions options)
       place_(options_.place),
       api_(options_.server, stopping_),
       discovery_backoff_(std::random_device()(), options_.first_pause, kLongestDiscoveryPause),
+      rights_backoff_(std::random_device()(), options_.look_for_rights, kLongestRightsPause),
       thread_([this] { Run(); }) {}
 
 Launcher::~Launcher() {
@@ -143,8 +145,10 @@ void Launcher::LookAtRights() {
     const absl::StatusOr<KubeAnswer> answer =
         api_.Ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                  ReviewOf(place_.name_space, right), kJson);
-    if (!answer.ok() || answer->status != 201) {  // nobody knows: it is asked again
-      look_at_rights_ = Now() + options_.look_for_rights;
+    if (!answer.ok() || answer->status != 201) {  // nobody knows: all is asked again
+      lacks_.merge(lacks);
+      look_at_rights_ =
+          Now() + PauseFor(rights_backoff_, answer.ok() ? answer->retry_after : std::nullopt);
       return;
     }
     if (IsAllowedIn(answer->body)) continue;
@@ -155,6 +159,7 @@ void Launcher::LookAtRights() {
     if (!lacks_.contains(lack)) LogWarning("%s", lack);
     lacks.insert(lack);
   }
+  rights_backoff_.Reset();
   lacks_ = std::move(lacks);
   look_at_rights_ = lacks_.empty() ? std::nullopt : std::optional(Now() + options_.look_for_rights);
 }

@@ -93,6 +93,7 @@ class Launcher {
   Backoff discovery_backoff_;
   Time next_discovery_{};
   std::set<std::string> lacks_;         // rights, for people
+  Backoff rights_backoff_;              // while nobody says which it has
   std::optional<Time> look_at_rights_;  // when; nothing: it has all
   std::string cannot_see_;              // why it does not know how it stands now; empty: it does
   SeenCluster copy_;                    // of what was seen, at …

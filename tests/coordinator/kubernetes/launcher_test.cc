@@ -89,6 +89,9 @@ class LauncherTest : public testing::Test {
       --refuse_;
       return refusal_;
     }
+    if (absl::EndsWith(request.path, "reviews") && !unreviewed_.empty() &&
+        absl::StrContains(request.body, unreviewed_))
+      return Status(500, "no reviews");
     if (absl::EndsWith(request.path, "reviews"))
       return {.status = 201,
               .body = !denied_.empty() && absl::StrContains(request.body, denied_)
@@ -205,6 +208,7 @@ class LauncherTest : public testing::Test {
   http::Response refusal_;
   std::string refused_method_, refused_path_;
   std::string denied_;              // what a review of rights says no to
+  std::string unreviewed_;          // and fails for
   std::string trouble_ = "unsaid";  // as it was noted last
 
   PlayedServer server_;
@@ -284,6 +288,17 @@ TEST_F(LauncherTest, AMissingRightIsNamedAndNotAskedForAgainAtOnce) {
   pause_.WaitFor(std::chrono::seconds(1));
   const MutexLock lock(mutex_);
   EXPECT_EQ(Calls("POST " + std::string(kJobsPath)), 1);
+}
+
+TEST_F(LauncherTest, ARightThatIsLackingIsNotForgottenWhereOthersCannotBeLookedAt) {
+  denied_ = R"("verb":"create")";
+  unreviewed_ = R"("verb":"delete")";
+  Want({});
+  Begin();
+  Until([&] { return absl::StrContains(trouble_, "may not create jobs in namespace jobs"); });
+  const MutexLock lock(mutex_);
+  denied_.clear();
+  unreviewed_.clear();
 }
 
 TEST_F(LauncherTest, WhatKeepsItFromMakingPodsIsNotedAndIsGoneOnceItDoesNot) {
