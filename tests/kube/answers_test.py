@@ -58,8 +58,10 @@ class AnswersTest(HostTest):
                           f"filter INPUT -p tcp --sport PORT -m connmark --mark {MARK} -j DROP")
 
     def connections_reset(self):
-        """Whatever the coordinator says to the API next breaks the connection."""
+        """Whatever one of the two says next breaks the connection, as answers do that are sent again."""
         return self.rules(f"filter OUTPUT -p tcp --dport PORT -m owner --uid-owner {COORDINATOR} "
+                          "-j REJECT --reject-with tcp-reset",
+                          f"filter INPUT -p tcp --sport PORT -m connmark --mark {MARK} "
                           "-j REJECT --reject-with tcp-reset")
 
     def watches(self, since, stage):
@@ -304,7 +306,7 @@ class Answers(AnswersTest):
             self.until("an answer that is lost", lost)
             with self.connections_reset() as broken:
                 self.until("a connection that breaks", broken)
-        before = len(self.calls())
+                before = len(self.calls())  # now nothing that it says comes through
         self.until("the coordinator to ask again", lambda: len(self.calls()) > before)
 
     def test_connections_are_cut_in_the_middle_of_answers(self):
