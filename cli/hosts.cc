@@ -68,7 +68,10 @@ std::string HostTable(const std::vector<HostAnswer>& hosts, bool with_head,
                       const std::vector<std::string>& revoked) {
   const std::string gone = RevokedText(revoked);
   if (hosts.empty() && with_head)
-    return absl::StrCat("There are no hosts", gone.empty() ? "; muster agent joins one" : " now",
+    return absl::StrCat("There are no hosts",
+                        gone.empty() ? "; muster agent joins one, and a "
+                                       "coordinator with --launcher makes them for each job"
+                                     : " now",
                         ".\n", gone);
   if (hosts.empty()) return gone;
   size_t name_width = 4;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/kubernetes/objects.h"
+#include "lib/base/clock.h"
 #include "lib/base/status.h"
 
 namespace muster::coordinator {
@@ -67,7 +68,12 @@ absl::Status Watcher::Follow() {
   MUSTER_ASSIGN_OR_RETURN(std::string version, List());
   events_.on_trouble(absl::OkStatus());
   while (!stopping_) {
-    MUSTER_ASSIGN_OR_RETURN(version, Watch(version));
+    const Time began = RealClock().Now();
+    MUSTER_ASSIGN_OR_RETURN(const std::string newest, Watch(version));
+    const bool told_something = std::exchange(version, newest) != newest;
+    if (RealClock().Now() - began > kLongestPause) backoff_.Reset();
+    // What stands before the API may end each watch at once.
+    if (!told_something && wait_(backoff_.Next())) stopping_ = true;
   }
   return absl::OkStatus();
 }
@@ -116,7 +122,6 @@ absl::StatusOr<std::string> Watcher::Watch(const std::string& version) {
   MUSTER_RETURN_IF_ERROR(why);
   MUSTER_RETURN_IF_ERROR(answer.status());
   MUSTER_RETURN_IF_ERROR(Refusal(*answer));
-  backoff_.Reset();
   return newest;
 }
 

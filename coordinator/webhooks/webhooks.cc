@@ -54,7 +54,7 @@ void Webhooks::Loop() {
           "how far webhooks are cannot be written down (%s): after a crash they would be "
           "told some events again",
           saved.message());
-    else if (const absl::Status dropped = DropWhatIsTooMuch(); !dropped.ok())
+    if (const absl::Status dropped = DropWhatIsTooMuch(); !dropped.ok())
       log_.Warn("too many events for webhooks wait, and none can be dropped: %s",
                 dropped.message());
     metrics_.GetGauge("muster_queue_depth", "webhooks").Set(static_cast<double>(Stored()));
@@ -107,26 +107,40 @@ void Webhooks::Become(const std::vector<WebhookSettings>& settings) {
 absl::Status Webhooks::DropWhatIsTooMuch() {
   const int64_t too_many = Stored() - static_cast<int64_t>(options_.most_kept);
   if (too_many <= 0) return absl::OkStatus();
+  const size_t many = static_cast<size_t>(too_many) + options_.most_kept / kDroppedBesides;
   Crowd crowd;
-  MUSTER_RETURN_IF_ERROR(ScanOutbox(
+  const absl::Status seen = ScanOutbox(
       journal_.kv(), {},
       [&](const PlacedEvent& placed) {
         crowd.Add(placed);
         return true;
       },
-      [](const DamagedEvent&) {}));  // receivers say it
-  const size_t many = static_cast<size_t>(too_many) + options_.most_kept / kDroppedBesides;
-  const std::vector<OutboxPlace> surplus = crowd.Surplus(many);
+      [](const DamagedEvent&) {});  // receivers say it
+  if (!seen.ok() && !absl::IsDataLoss(seen)) return seen;
+  const std::vector<OutboxPlace> surplus = seen.ok() ? crowd.Surplus(many) : OldestUnseen(many);
   for (size_t from = 0; from < surplus.size(); from += kMostDeletedAtOnce)
     MUSTER_RETURN_IF_ERROR(Drop(
         {surplus.begin() + static_cast<std::ptrdiff_t>(from),
          surplus.begin() +
              static_cast<std::ptrdiff_t>(std::min(surplus.size(), from + kMostDeletedAtOnce))}));
-  log_.Warn(
-      "more than %s for webhooks wait, so %d of the jobs with most of them are dropped, the oldest "
-      "first",
-      Plural(static_cast<int64_t>(options_.most_kept), "event"), surplus.size());
+  log_.Warn("more than %s for webhooks wait, so %d %s are dropped, the oldest first",
+            Plural(static_cast<int64_t>(options_.most_kept), "event"), surplus.size(),
+            seen.ok() ? "of the jobs with most of them" : "behind a damaged part of the store");
   return absl::OkStatus();
+}
+
+// Up to `many` of this term, by their numbers: behind a damaged part of the store nobody can see
+// which are there. One that had gone before counts twice then, so that at the worst twice as many
+// are kept as may be.
+std::vector<OutboxPlace> Webhooks::OldestUnseen(size_t many) {
+  const OutboxPlace end = journal_.OutboxEnd();
+  OutboxPlace place = end;
+  for (const auto& [name, cursor] : cursors_) place = std::min(place, cursor);
+  place = std::max({place, unseen_end_, OutboxPlace{end.term, 1}});
+  std::vector<OutboxPlace> oldest;
+  for (; oldest.size() < many && place < end; ++place.seq) oldest.push_back(place);
+  unseen_end_ = place;
+  return oldest;
 }
 
 absl::Status Webhooks::Drop(const std::vector<OutboxPlace>& places) {

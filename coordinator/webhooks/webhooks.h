@@ -55,6 +55,7 @@ class Webhooks {
   void LookAtFile();
   void Become(const std::vector<WebhookSettings>& settings);
   absl::Status DropWhatIsTooMuch();
+  std::vector<OutboxPlace> OldestUnseen(size_t many);
   absl::Status Drop(const std::vector<OutboxPlace>& places);
   absl::Status Save();
   int64_t Stored() const;  // events in the outbox
@@ -65,8 +66,9 @@ class Webhooks {
   // Of Start, and then of the thread.
   std::map<std::string, OutboxPlace> cursors_;  // by name
   std::map<std::string, std::unique_ptr<Receiver>> receivers_;
-  int64_t found_ = 0;    // events that this start found
-  int64_t deleted_ = 0;  // since
+  int64_t found_ = 0;         // events that this start found
+  int64_t deleted_ = 0;       // since
+  OutboxPlace unseen_end_{};  // what OldestUnseen gave last ended here
   SettledReading reading_;
   LimitedLog log_;
   StopSignal stop_;

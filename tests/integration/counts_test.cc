@@ -2,7 +2,6 @@
 // killed. Needs no LibTorch, so that sanitizers can look at whole clusters.
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,13 +56,16 @@ TEST_P(CountingTest, EveryWeightIsTheNumberOfEpochs) {
   EXPECT_EQ(run.Events("prepares").size(), static_cast<size_t>(s.workers)) << run.Trace();
 }
 
-// As an editor does it, or somebody who makes room.
+// As an editor does it, or somebody who makes room; several times, as a count that is just being
+// written hides one cut: the whole record is there again, and there is nothing to say.
 TEST(LaneFileTest, OneThatIsCutOrRemovedCostsNoProcessAndNoLane) {
   const Folder folder;
   const std::string dir = folder / "job";
-  bool spoiled = false;
+  constexpr int kTimes = 10;
+  int spoiled = 0;
   const auto spoil = [&](const nlohmann::json& event) {
-    if (event.value("event", "") != "step" || std::exchange(spoiled, true)) return;
+    if (event.value("event", "") != "step" || spoiled == kTimes) return;
+    ++spoiled;
     for (const std::filesystem::path& job : std::filesystem::directory_iterator(dir + "/jobs")) {
       std::filesystem::resize_file(job / "run/worker-0.lanes", 0);
       std::filesystem::remove(job / "run/worker-1.lanes");
@@ -71,7 +73,7 @@ TEST(LaneFileTest, OneThatIsCutOrRemovedCostsNoProcessAndNoLane) {
   };
   const TrainRun run =
       Train({.spec = CountingSpec(1009, kLanes, 20), .dir = dir, .workers = 2, .on_event = spoil});
-  ASSERT_TRUE(spoiled);
+  ASSERT_EQ(spoiled, kTimes);
   Expect(run, dir, CountingDigest(1009, 20));
   EXPECT_EQ(run.result.value("recoveries", -1), 0) << run.Trace();
   EXPECT_TRUE(AMemberSays(dir, "worker-0.lanes' was cut"));

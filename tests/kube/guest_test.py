@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import tempfile
 
@@ -151,6 +152,26 @@ class Guest(ClusterTest):
 
     def suspend(self, namespace, suspended):
         self.cluster.kubectl("patch", "-n", namespace, "job", "train", "-p", json.dumps({"spec": {"suspend": suspended}}))
+
+    def test_its_number_of_pods_changes(self):
+        namespace, folder = self.start("elastic", manifest="guest-elastic", epochs=12)
+        self.await_steps(folder, 100)
+        self.scale(namespace, 3)
+        self.await_word(namespace, r"view \d+ of \S+, \S+, \S+ goes on")
+        self.scale(namespace, 1)
+        self.await_word(namespace, r"view \d+ of \S+ goes on")
+        self.until("the end of the others", lambda: list(self.pods(namespace)) == [0])
+        status = self.done(namespace, folder, epochs=12)
+        self.assertEqual((status["recoveries"], status["rewinds"], status["lanes_recomputed"]), (0, 0, 0))
+
+    def scale(self, namespace, pods):
+        self.cluster.kubectl("patch", "-n", namespace, "job", "train", "--type=merge",
+                             "-p", json.dumps({"spec": {"completions": pods, "parallelism": pods}}))
+
+    def await_word(self, namespace, words):
+        """The first pod says so."""
+        first = self.pods(namespace)[0]["metadata"]["name"]
+        self.until(words, lambda: re.search(words, self.cluster.kubectl("logs", "-n", namespace, first)))
 
     def test_a_node_is_lost(self):
         namespace, folder = self.start("node-lost", epochs=8)

@@ -10,7 +10,7 @@ import shutil
 from cluster import CACHE, ROOT, ClusterTest, main
 
 K8S = ROOT / "deploy/k8s"
-OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
+OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-elastic", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
 FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu",
            "overlays/kubeflow")
 # What no overlay has: each beside the base.

@@ -154,6 +154,11 @@ class LauncherTest : public testing::Test {
     if (!is_pods && !hides_)
       for (const auto& [name, job] : jobs_)
         lines += json{{"type", "MODIFIED"}, {"object", job}}.dump() + "\n";
+    // A version that is always new, so that the next watch follows at once.
+    lines += json{{"type", "BOOKMARK"},
+                  {"object", {{"metadata", {{"resourceVersion", std::to_string(++told_to_)}}}}}}
+                 .dump() +
+             "\n";
     return {.body = lines};
   }
   static http::Response Status(int status, const std::string& message) {
@@ -203,7 +208,8 @@ class LauncherTest : public testing::Test {
   bool loses_answer_ = false;  // to the next request that makes something
   json pod_;                   // the only one; null: there is none
   bool namespace_ends_ = false;
-  bool hides_ = false;  // jobs, but from who asks for one by its name: it is late
+  bool hides_ = false;       // jobs, but from who asks for one by its name: it is late
+  int told_to_ = 1'000'000;  // the newest bookmark
   int version_ = 1, made_ = 0, trials_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;

@@ -128,6 +128,14 @@ TEST_F(WatcherTest, APauseIsShortAgainOnceAWatchHasToldSomething) {
   for (const Duration pause : Pauses(8)) EXPECT_LE(pause, seconds(1));
 }
 
+// As of what stands before the API and lets nothing stay open.
+TEST_F(WatcherTest, AWatchThatEndsAtOnceIsNotBegunAgainWithoutAPause) {
+  Answer({.body = kEmptyList}, {});
+  const std::vector<Duration> pauses = Pauses(10);
+  EXPECT_LE(pauses.front(), seconds(1));
+  EXPECT_THAT(pauses.back(), AllOf(Ge(seconds(15)), Le(seconds(30)))) << "it asks without a pause";
+}
+
 TEST_F(WatcherTest, WatchersThatWereRefusedTogetherComeBackApart) {
   Answer(Refusal(429, "2"), {});
   std::set<Duration> first;

@@ -453,6 +453,28 @@ TEST_F(WebhooksTest, WhatCannotBeReadHoldsUpAndIsSaid) {
   EXPECT_EQ(What(well).size(), 5u);
 }
 
+TEST_F(WebhooksTest, BehindADamagedPartNoMoreThanIsKeptGathers) {
+  std::atomic<bool> is_well{false};
+  RudeReceiver receiver(
+      [&](int, const Received&) { return RudeReceiver::Status(is_well ? 200 : 503); });
+  WriteFile({Entry("a", receiver.url())});
+  Start([](WebhooksOptions& options) {
+    options.most_kept = 10;
+    options.limits.window = 1;
+    options.unreadable_pause = milliseconds(5);
+  });
+  for (int i = 0; i < 5; ++i) Write(absl::StrCat("x", i), JobPhase::kQueued);
+  store_->Damage(Keys()[2]);
+  is_well = true;
+  Until([&] { return Counted("unreadable") > 0; });
+  for (int i = 0; i < 100; ++i) Write(absl::StrCat("z", i), JobPhase::kDone);
+  Until([&] { return Counted("dropped") >= 90; });
+  store_->Damage("");
+  EXPECT_LE(Stored(), 20u);
+  Until([&] { return Stored() == 0; });
+  EXPECT_THAT(What(receiver), testing::Contains("z99 job.done")) << "the newest are kept";
+}
+
 TEST_F(WebhooksTest, AReplacedCoordinatorSaysNothing) {
   RudeReceiver receiver(Always(RudeReceiver::Status(200)));
   WriteFile({Entry("a", receiver.url())});
