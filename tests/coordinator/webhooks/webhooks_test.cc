@@ -50,7 +50,7 @@ JobJournal JobIn(JobPhase phase, const std::string& id) {
 }
 
 // A store in which a key cannot be read for now, as where a block of its file is damaged: a scan
-// gives what comes before, and ends with an error.
+// gives what comes before, and ends with an error, also where that key was deleted since.
 class DamagedKv final : public Kv {
  public:
   explicit DamagedKv(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
@@ -70,14 +70,17 @@ class DamagedKv final : public Kv {
       const MutexLock lock(mutex_);
       damaged = damaged_;
     }
-    bool is_damaged = false;
+    const bool reaches_it =
+        !damaged.empty() && first <= damaged && (last.empty() || damaged < last);
+    bool has_enough = false;
     MUSTER_RETURN_IF_ERROR(
         kv_->Scan(family, first, last, [&](absl::string_view key, absl::string_view value) {
-          is_damaged = key == damaged;
-          return !is_damaged && visit(key, value);
+          if (reaches_it && key >= damaged) return false;
+          has_enough = !visit(key, value);
+          return !has_enough;
         }));
-    return is_damaged ? absl::DataLossError("Corruption: block checksum mismatch")
-                      : absl::OkStatus();
+    return reaches_it && !has_enough ? absl::DataLossError("Corruption: block checksum mismatch")
+                                     : absl::OkStatus();
   }
 
  private:
