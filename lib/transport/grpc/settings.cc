@@ -68,6 +68,14 @@ constexpr IntSetting kAcceptingEnd[] = {
     {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0},
 };
 
+// As ApplySocketSettings leaves one, by what it sets last.
+bool HasSocketSettings(int fd) {
+  int timeout = 0;
+  socklen_t size = sizeof(timeout);
+  return getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &size) == 0 &&
+         timeout == kSilentWayMs;
+}
+
 // Ports are compared first: a process may have thousands of connections.
 bool IsConnectedTo(int fd, const HostPort& peer) {
   sockaddr_storage address{};
@@ -119,23 +127,19 @@ void ApplySocketSettings(int fd) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, kSilentWayMs);
 }
 
-bool ApplySocketSettingsTo(const HostPort& peer) {
+void ApplySocketSettingsTo(const HostPort& peer) {
   const std::unique_ptr<DIR, int (*)(DIR*)> all(opendir("/proc/self/fd"), closedir);
-  if (all == nullptr) return false;
-  bool found = false;
+  if (all == nullptr) return;
   while (const dirent* entry = readdir(all.get())) {
     int number = -1;
     if (!absl::SimpleAtoi(entry->d_name, &number)) continue;
     // The number may become another's meanwhile, ours does not.
-    const int own = IsConnectedTo(number, peer) ? fcntl(number, F_DUPFD_CLOEXEC, 0) : -1;
+    const bool lacks_them = !HasSocketSettings(number) && IsConnectedTo(number, peer);
+    const int own = lacks_them ? fcntl(number, F_DUPFD_CLOEXEC, 0) : -1;
     if (own < 0) continue;
-    if (IsConnectedTo(own, peer)) {
-      ApplySocketSettings(own);
-      found = true;
-    }
+    if (IsConnectedTo(own, peer)) ApplySocketSettings(own);
     close(own);
   }
-  return found;
 }
 
 std::string NumericAddress(const HostPort& address) {

@@ -20,9 +20,9 @@ void ApplyServerSettings(grpc::ServerBuilder& builder, int streams, int most_at_
 // Of a connection that was accepted for a server: what gRPC's own acceptor would set, and what
 // finds a silent way soon.
 void ApplySocketSettings(int fd);
-// The same for our connections to that peer: gRPC does not say which descriptor one has that it
-// made. False: there is none.
-bool ApplySocketSettingsTo(const HostPort& peer);
+// The same for our connections to that peer that lack it: gRPC does not say which descriptor one
+// has that it made.
+void ApplySocketSettingsTo(const HostPort& peer);
 
 // "localhost" is 127.0.0.1, so that a port is one socket. "127.0.0.1:80", "[::1]:80".
 std::string NumericAddress(const HostPort& address);
