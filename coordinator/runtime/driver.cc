@@ -554,7 +554,7 @@ void Driver::TellEndsOfBefore() {
   for (const auto& [id, known] : last_written_)
     if (const JobJournal& job = known->status.job; Ended(job.phase)) {
       const Announce end = AnnouncementOfEnd(job);
-      events_.Append(id, {"", 0, UnixMillis(), end.event, end.text, end.fields});
+      events_.Append(id, {"", 0, known->times.ended, end.event, end.text, end.fields});
     }
 }
 

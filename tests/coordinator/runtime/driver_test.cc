@@ -928,6 +928,7 @@ TEST_F(DriverTest, AfterARestartTheEndOfAJobIsTold) {
   EXPECT_EQ(end.event, "done");
   EXPECT_EQ(end.text, reason);
   EXPECT_EQ(end.fields.at("state"), "cancelled");
+  EXPECT_EQ(end.unix_ms, FindJob(*driver_->Known().value(), "a").value()->times.ended);
   KeptEvents of_other;
   ASSERT_TRUE(WatchJob(*driver_, "b", of_other.NewWatcher()).ok());
   EXPECT_NE(of_other.Next().event, "done");
