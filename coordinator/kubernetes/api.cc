@@ -18,6 +18,10 @@ constexpr char kAccount[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 constexpr Duration kPatience = std::chrono::seconds(30);
 constexpr Duration kConnectPatience = std::chrono::seconds(10);
 constexpr int64_t kLongestRetryAfter = 300;  // seconds
+// Of TCP, so that a watch whose other end went without a word is noticed in half a minute, which
+// the kernel's nine probes make of it.
+constexpr long kProbeAfterSeconds = 10;
+constexpr long kProbeEverySeconds = 2;
 
 // What is under way of one request.
 struct Transfer {
@@ -151,6 +155,9 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CurlMilliseconds(kConnectPatience));
+  curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(curl, CURLOPT_TCP_KEEPIDLE, kProbeAfterSeconds);
+  curl_easy_setopt(curl, CURLOPT_TCP_KEEPINTVL, kProbeEverySeconds);
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CurlMilliseconds(times.whole));
   if (times.silence > Duration::zero()) {
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/log/log.h"
 
@@ -382,11 +383,18 @@ absl::StatusOr<std::optional<SeenLaunch>> Launcher::Find(LaunchKind kind, const 
 void Launcher::Note(const LaunchStep& step, const absl::Status& done,
                     std::optional<Duration> retry_after) {
   const bool ends = step.kind == LaunchStep::Kind::kEnd || step.kind == LaunchStep::Kind::kFree;
+  const bool resizes = step.kind == LaunchStep::Kind::kResize;
   const std::string& name = ends ? step.seen.name : step.launch.name;
   if (done.ok()) {
     known_[name].trouble.reset();
-    LogInfo("%s %s in Kubernetes%s", ends ? "ends" : "makes", name,
-            ends ? "" : absl::StrCat(": ", step.launch.hosts, " pods of job ", step.launch.job));
+    LogInfo(
+        "%s %s in Kubernetes%s",
+        ends      ? "ends"
+        : resizes ? "resizes"
+                  : "makes",
+        name,
+        ends ? ""
+             : absl::StrCat(": ", Plural(step.launch.hosts, "pod"), " of job ", step.launch.job));
     return;
   }
   if (absl::IsCancelled(done)) return;
@@ -422,10 +430,12 @@ void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
     const bool is_there = there != seen.launches.end();
     KnownLaunch& known = known_[launch.name];
     NoteSince(known.without_image_since, LacksImage(seen, launch.name));
+    NoteSince(known.prepared_since, IsPrepared(seen, launch.name));
     NoteSince(known.made_at, is_there || known.made_at.has_value());
     NoteSince(known.failed_at, is_there && !there->second.failure.empty());
     LaunchTold told = ToldOf(launch, seen,
                              {.without_image = TimeSince(known.without_image_since),
+                              .prepared = TimeSince(known.prepared_since),
                               .since_made = TimeSince(known.made_at),
                               .since_failed = TimeSince(known.failed_at)});
     if (known.trouble && told.failure.empty()) {

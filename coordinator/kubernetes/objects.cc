@@ -144,16 +144,25 @@ std::string LastWordsIn(const Json& terminated) {
   return absl::StrCat("…", words.substr(begin));
 }
 
-void LookAtContainers(const Json& pod, SeenPod& seen) {
-  const Json& containers = At(pod, "status", "containerStatuses");
+void LookAtEnd(const Json& terminated, SeenPod& seen) {
+  const int code = NumberOf(At(terminated, "exitCode"));
+  if (code == 0 || seen.exit_code != 0) return;
+  seen.exit_code = code;
+  seen.ended_at = TextOf(At(terminated, "finishedAt"));
+  seen.last_words = LastWordsIn(terminated);
+  const std::string reason = TextOf(At(terminated, "reason"));
+  if (seen.cause.empty() && reason != "Error") seen.cause = reason;
+}
+
+void LookAtContainers(const Json& containers, SeenPod& seen) {
   if (!containers.is_array()) return;
   for (const Json& container : containers) {
-    const Json& terminated = At(container, "state", "terminated");
-    if (seen.exit_code == 0) seen.exit_code = NumberOf(At(terminated, "exitCode"));
-    if (seen.last_words.empty() && seen.exit_code != 0) seen.last_words = LastWordsIn(terminated);
+    if (seen.has_failed) LookAtEnd(At(container, "state", "terminated"), seen);
     const Json& waiting = At(container, "state", "waiting");
     const std::string reason = TextOf(At(waiting, "reason"));
-    if (reason.empty() || reason == "ContainerCreating" || reason == "PodInitializing") continue;
+    const bool is_prepared = reason == "ContainerCreating" || reason == "PodInitializing";
+    seen.is_prepared |= is_prepared;
+    if (reason.empty() || is_prepared || seen.has_no_image) continue;
     seen.waits_for = WhyOf(waiting);
     seen.has_no_image = HasNoImage().contains(reason);
   }
@@ -304,7 +313,12 @@ std::optional<SeenPod> PodIn(absl::string_view json) {
   seen.is_kept = seen.is_ending && has_ended;
   if (has_ended) seen.is_ending = true;
   seen.runs = phase == "Running" && !seen.is_ending;
-  if (phase == "Failed") LookAtContainers(pod, seen);
+  const Json& status = At(pod, "status");
+  seen.has_failed = phase == "Failed" && !seen.is_kept;
+  if (seen.has_failed) seen.cause = WhyOf(status);
+  if (seen.has_failed || phase == "Pending")
+    for (const char* containers : {"initContainerStatuses", "containerStatuses"})
+      LookAtContainers(At(status, containers), seen);
   if (phase != "Pending") return seen;
   const Json& conditions = At(pod, "status", "conditions");
   if (conditions.is_array())
@@ -312,7 +326,6 @@ std::optional<SeenPod> PodIn(absl::string_view json) {
       if (TextOf(At(condition, "type")) == "PodScheduled" &&
           TextOf(At(condition, "status")) == "False")
         seen.waits_for = WhyOf(condition);
-  LookAtContainers(pod, seen);
   return seen;
 }
 

@@ -82,8 +82,13 @@ struct SeenPod {
   bool runs = false;
   std::string waits_for{};    // why it does not run, for people; empty: nothing is known
   bool has_no_image = false;  // for that reason
-  int exit_code = 0;          // of one that has failed; 0: it has not
-  std::string last_words{};   // the same, for people; empty: none are known
+  bool is_prepared = false;   // on its node: image, volumes and secrets are brought
+  bool has_failed = false;
+  // The rest is of one that has.
+  int exit_code = 0;         // 0: it never ran
+  std::string cause{};       // where the exit code does not say it: OOMKilled, Evicted: …
+  std::string ended_at{};    // RFC 3339, by the clock of its node
+  std::string last_words{};  // for people; empty: none are known
   bool operator==(const SeenPod&) const = default;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
@@ -12,6 +13,7 @@ namespace muster::coordinator {
 namespace {
 
 constexpr Duration kImagePatience = std::chrono::minutes(10);
+constexpr Duration kPreparedPatience = std::chrono::seconds(30);
 constexpr Duration kPartPatience = std::chrono::seconds(5);
 constexpr Duration kPodsPatience = std::chrono::seconds(10);  // until controllers have made them
 
@@ -23,6 +25,35 @@ const std::map<std::string, SeenPod>& PodsIn(const SeenCluster& seen, const std:
 
 std::string NameOf(const SeenLaunch& seen) {
   return absl::StrCat(seen.kind == LaunchKind::kJobSet ? "JobSet " : "Job ", seen.name);
+}
+
+bool HasOne(const SeenCluster& seen, const std::string& launch, bool SeenPod::*holds) {
+  const auto& pods = PodsIn(seen, launch);
+  return std::any_of(pods.begin(), pods.end(), [holds](const auto& entry) {
+    return entry.second.*holds && !entry.second.is_ending;
+  });
+}
+
+// With that exit code, or else the last that did; null: none has. Times of nodes whose clocks
+// differ may name another one.
+const SeenPod* OneThatFailed(const std::map<std::string, SeenPod>& pods, int exit_code) {
+  const SeenPod* one = nullptr;
+  const auto rank = [exit_code](const SeenPod& pod) {
+    return std::pair(pod.exit_code == exit_code && !pod.last_words.empty(), pod.ended_at);
+  };
+  for (const auto& [name, pod] : pods)
+    if (pod.has_failed && (one == nullptr || rank(*one) < rank(pod))) one = &pod;
+  return one;
+}
+
+std::string EndOf(const SeenPod& pod) {
+  std::string text = absl::StrCat("pod ", pod.name, " has failed");
+  if (pod.exit_code != 0) absl::StrAppend(&text, " with ", pod.exit_code);
+  if (!pod.cause.empty()) absl::StrAppend(&text, " (", pod.cause, ")");
+  if (pod.cause == "OOMKilled")
+    absl::StrAppend(&text, ": give the container more memory in the template of pods");
+  if (!pod.last_words.empty()) absl::StrAppend(&text, "; its last words: ", pod.last_words);
+  return text;
 }
 
 }  // namespace
@@ -55,10 +86,11 @@ std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen
 }
 
 bool LacksImage(const SeenCluster& seen, const std::string& launch) {
-  const auto& pods = PodsIn(seen, launch);
-  return std::any_of(pods.begin(), pods.end(), [](const auto& entry) {
-    return entry.second.has_no_image && !entry.second.is_ending;
-  });
+  return HasOne(seen, launch, &SeenPod::has_no_image);
+}
+
+bool IsPrepared(const SeenCluster& seen, const std::string& launch) {
+  return HasOne(seen, launch, &SeenPod::is_prepared);
 }
 
 bool KeepsItsDead(const SeenCluster& seen, const std::string& launch) {
@@ -88,11 +120,8 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     told.is_over = true;
     told.exit_code = ExitCodeIn(why);
     told.failure = absl::StrCat("Kubernetes has given up ", NameOf(there), ": ", why);
-    for (const auto& [name, pod] : PodsIn(seen, launch.name))
-      if (pod.exit_code == told.exit_code && !pod.last_words.empty()) {
-        absl::StrAppend(&told.failure, "; its last words: ", pod.last_words);
-        break;
-      }
+    if (const SeenPod* const failed = OneThatFailed(PodsIn(seen, launch.name), told.exit_code))
+      absl::StrAppend(&told.failure, "; ", EndOf(*failed));
     return told;
   }
   if (there.is_complete && !there.is_ending) {
@@ -101,12 +130,14 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     return told;
   }
   std::string waits_for;
-  int32_t count = 0;
-  int32_t run = 0;
+  std::string prepared;  // the pod that is
+  int32_t count = 0, run = 0, failed = 0;
   for (const auto& [name, pod] : PodsIn(seen, launch.name)) {
+    if (pod.has_failed) ++failed;
     if (pod.is_ending) continue;
     ++count;
     if (pod.runs) ++run;
+    if (pod.is_prepared) prepared = name;
     if (waits_for.empty() || pod.has_no_image)
       if (!pod.waits_for.empty()) waits_for = absl::StrCat("pod ", name, ": ", pod.waits_for);
   }
@@ -125,10 +156,21 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     told.why = waits_for;
   } else if (KeepsItsDead(seen, launch.name)) {
     told.why = kKeepsItsDead;
+  } else if (times.prepared >= kPreparedPatience) {
+    told.why = absl::StrCat("pod ", prepared,
+                            " is still prepared on its node: its image may be large, or a volume, "
+                            "secret or config map that the template of pods names may be missing; "
+                            "kubectl describe pod ",
+                            prepared, " tells more");
+  } else if (failed > 0) {
+    told.why = absl::StrCat(EndOf(*OneThatFailed(PodsIn(seen, launch.name), 0)),
+                            "; another takes its place after a pause that grows each time (",
+                            Plural(failed, "failure"), " so far)");
   } else if (count < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience) {
     told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
                             ": a quota of its namespace, or its pod security, may stand in the "
-                            "way; kubectl describe tells more");
+                            "way; kubectl describe job -l muster.dev/launch=",
+                            launch.name, " tells which");
   } else if (there.kind == LaunchKind::kJobSet && there.hosts < launch.hosts) {
     told.why = "a JobSet keeps its number of pods: stop the job and resume it";
   }

@@ -124,19 +124,37 @@ TEST(Objects, APodTellsWhatItWaitsFor) {
                           {"reason":"ErrImagePull","message":"no such image"}}}]})");
   EXPECT_TRUE(image->has_no_image);
   EXPECT_EQ(image->waits_for, "ErrImagePull: no such image");
-  EXPECT_EQ(pod(R"({"phase":"Pending","containerStatuses":[{"state":{"waiting":
-                 {"reason":"ContainerCreating"}}}]})")
-                ->waits_for,
-            "");
+  EXPECT_FALSE(image->is_prepared);
+  const auto prepared = pod(R"({"phase":"Pending","containerStatuses":[{"state":{"waiting":
+                             {"reason":"ContainerCreating"}}}]})");
+  EXPECT_EQ(prepared->waits_for, "");
+  EXPECT_TRUE(prepared->is_prepared);
+  const auto init = pod(R"({"phase":"Pending",
+      "initContainerStatuses":[{"state":{"waiting":{"reason":"ImagePullBackOff"}}}],
+      "containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}},
+                           {"state":{"waiting":{"reason":"CreateContainerConfigError"}}}]})");
+  EXPECT_EQ(init->waits_for, "ImagePullBackOff");
+  EXPECT_TRUE(init->has_no_image);
   const auto failed = pod(R"({"phase":"Failed","containerStatuses":[{"state":{"terminated":
                            {"exitCode":64,"message":"a\nb\n"}}}]})");
   EXPECT_EQ(failed->exit_code, 64);
   EXPECT_EQ(failed->last_words, "a b");
+  EXPECT_TRUE(failed->has_failed);
+  const auto killed = pod(R"({"phase":"Failed","containerStatuses":[{"state":{"terminated":
+      {"exitCode":137,"reason":"OOMKilled","finishedAt":"2026-01-01T00:00:00Z"}}}]})");
+  EXPECT_EQ(killed->exit_code, 137);
+  EXPECT_EQ(killed->cause, "OOMKilled");
+  EXPECT_EQ(killed->ended_at, "2026-01-01T00:00:00Z");
+  EXPECT_EQ(pod(R"({"phase":"Failed","reason":"Evicted","message":"low on memory",
+                 "containerStatuses":[{"state":{"terminated":{"exitCode":1,"reason":"Error"}}}]})")
+                ->cause,
+            "Evicted: low on memory");
   EXPECT_TRUE(failed->is_ending);
   EXPECT_FALSE(failed->is_kept) << "it is looked at by nobody yet";
   const std::string told = R"({"metadata":{"name":"p","labels":{"muster.dev/launch":"l"},
                               "deletionTimestamp":"2026-01-01T00:00:00Z"},"status":{"phase":)";
   EXPECT_TRUE(PodIn(told + R"("Failed"}})")->is_kept);
+  EXPECT_FALSE(PodIn(told + R"("Failed"}})")->has_failed) << "it was told to end";
   EXPECT_FALSE(PodIn(told + R"("Running"}})")->is_kept);
   EXPECT_TRUE(pod(R"({"phase":"Running"})")->runs);
 }

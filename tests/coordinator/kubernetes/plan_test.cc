@@ -110,8 +110,12 @@ TEST(Plan, WhatIsGivenUpIsTold) {
       << "its Job may tell more in a moment";
   EXPECT_EQ(ToldOf(kLaunch, seen, {.since_failed = seconds(6)}).exit_code, 1);
   seen.part_failures["l"] = "PodFailurePolicy: failed with exit code 64 matching";
-  seen.pods["l"]["a"] = {
-      .name = "a", .launch = "l", .is_ending = true, .exit_code = 64, .last_words = "bad option"};
+  seen.pods["l"]["a"] = {.name = "a",
+                         .launch = "l",
+                         .is_ending = true,
+                         .has_failed = true,
+                         .exit_code = 64,
+                         .last_words = "bad option"};
   LaunchTold told = ToldOf(kLaunch, seen, {});
   EXPECT_TRUE(told.is_over);
   EXPECT_EQ(told.exit_code, 64);
@@ -120,6 +124,48 @@ TEST(Plan, WhatIsGivenUpIsTold) {
   EXPECT_THAT(ToldOf(kLaunch, seen, {}).failure, IsEmpty()) << "another takes its place";
   told = ToldOf(kLaunch, With({.is_complete = true}), {});
   EXPECT_TRUE(told.is_over);
+}
+
+// As of a container that needs more memory than it has: it comes and goes for hours until
+// Kubernetes gives it up, which forgets the exit code.
+TEST(Plan, PodsThatFailAgainAndAgainAreTold) {
+  SeenCluster seen = With({.hosts = 2});
+  seen.pods["l"]["a"] = {.name = "a", .launch = "l", .runs = true};
+  const auto fails = [&](const std::string& name, int code, const std::string& cause,
+                         const std::string& at) {
+    seen.pods["l"][name] = {.name = name,
+                            .launch = "l",
+                            .is_ending = true,
+                            .has_failed = true,
+                            .exit_code = code,
+                            .cause = cause,
+                            .ended_at = at};
+  };
+  fails("z", 1, "", "2026-01-01T00:00:01Z");
+  fails("b", 137, "OOMKilled", "2026-01-01T00:00:02Z");
+  const std::string why = ToldOf(kLaunch, seen, {.since_made = minutes(1)}).why;
+  EXPECT_THAT(why, AllOf(HasSubstr("pod b has failed with 137 (OOMKilled)"),
+                         HasSubstr("more memory"), HasSubstr("2 failures so far")));
+  seen.launches["l"].failure = "FailedJobs: one has";
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.since_failed = minutes(1)}).failure,
+              HasSubstr("pod b has failed with 137 (OOMKilled)"));
+  fails("c", 0, "Evicted: low on memory", "");
+  seen.pods["l"].erase("b");
+  seen.pods["l"].erase("z");
+  seen.launches["l"].failure.clear();
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}).why,
+              HasSubstr("pod c has failed (Evicted: low on memory)"));
+  seen.pods["l"]["d"] = {.name = "d", .launch = "l", .runs = true};
+  EXPECT_THAT(ToldOf(kLaunch, seen, {}).why, IsEmpty()) << "all run again";
+}
+
+TEST(Plan, APodThatIsPreparedForLongIsTold) {
+  SeenCluster seen = With({.hosts = 2});
+  seen.pods["l"]["a"] = {.name = "a", .launch = "l", .is_prepared = true};
+  EXPECT_TRUE(IsPrepared(seen, "l"));
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.prepared = seconds(29)}).why, IsEmpty());
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.prepared = seconds(30)}).why,
+              AllOf(HasSubstr("secret"), HasSubstr("kubectl describe pod a")));
 }
 
 TEST(Plan, AnImageThatCannotBeHadIsWaitedFor) {
