@@ -542,7 +542,8 @@ class Program {
     if (name_space->empty()) name_space = NamespaceOfThisPod();
     MUSTER_RETURN_IF_ERROR(Prefix("--launch-namespace", name_space.status()));
     const absl::StatusOr<std::string> text = ReadMountedFile(arguments_.launch_pod);
-    MUSTER_RETURN_IF_ERROR(Prefix("--launch-pod", text.status()));
+    if (!text.ok())
+      return absl::InvalidArgumentError(absl::StrCat("--launch-pod: ", text.status().message()));
     const absl::StatusOr<std::string> pod = ParsePodTemplate(*text, arguments_.launch_pod);
     MUSTER_RETURN_IF_ERROR(Prefix("--launch-pod", pod.status()));
     return LauncherOptions{

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "lib/curl/curl.h"
 
 namespace muster::coordinator {
@@ -82,13 +84,11 @@ struct Times {
 }  // namespace
 
 absl::StatusOr<std::string> ReadMountedFile(const std::string& path) {
-  constexpr size_t kMost = size_t{64} << 10;
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMost, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::max<std::streamsize>(0, file.gcount())));
-  if (text.empty())
-    return absl::UnavailableError(absl::StrCat(path, " cannot be read, or is empty"));
+  std::error_code error;  // the kubelet mounts links
+  const std::filesystem::path file = std::filesystem::canonical(path, error);
+  if (error) return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
+  absl::StatusOr<std::string> text = ReadWholeFile(file);
+  if (text.ok() && text->empty()) return absl::UnavailableError(absl::StrCat(path, " is empty"));
   return text;
 }
 
@@ -139,6 +139,7 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
   CURL* const curl = transfer.curl;
   if (curl == nullptr) return absl::UnavailableError("there is no memory for a request");
   MUSTER_ASSIGN_OR_RETURN(const std::string token, ReadMountedFile(server.token_file));
+  MUSTER_ASSIGN_OR_RETURN(std::string authority, ReadMountedFile(server.authority_file));
   const std::string url = server.url + path;
   CurlHeaders headers;
   // Where there is no memory for one, the server refuses what lacks it.
@@ -149,7 +150,8 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https");
   curl_easy_setopt(curl, CURLOPT_PROXY, "");  // the API of the own cluster is behind none
-  curl_easy_setopt(curl, CURLOPT_CAINFO, server.authority_file.c_str());
+  curl_blob trusted{.data = authority.data(), .len = authority.size(), .flags = CURL_BLOB_NOCOPY};
+  curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &trusted);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method.c_str());
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());

@@ -313,8 +313,12 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
               absl::StrCat(StatusOfAnswer(*answer).message(),
                            ", and lacks the labels of what this coordinator makes: it stays as it "
                            "is, and the job waits until somebody deletes it"));
-      } else if (answer.ok() && answer->status < 300) {
+      } else if (answer.ok() && answer->status >= 200 && answer->status < 300) {
         made = LaunchIn(kind, answer->body);
+        if (!made || made->name != step.launch.name)
+          return absl::UnavailableError(absl::StrCat(
+              "the Kubernetes API answers ", answer->status,
+              ", and not with what it was to make; does something stand between it and us?"));
       }
       // It is seen a moment later: until then nothing else is to be made of it.
       if (made) {

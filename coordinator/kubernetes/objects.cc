@@ -32,8 +32,13 @@ constexpr size_t kLongestMessage = 1000;
 constexpr size_t kLongestLabel = 63;
 constexpr int kMostPodFailures = 100;  // of a host, at pauses of up to six minutes: some hours
 
+// What is nested deeper is left out: nothing of Kubernetes is, and each level takes a hundred times
+// its bytes.
+constexpr int kDeepest = 64;
+
 Json Parse(absl::string_view text) {
-  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  const auto keeps = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; };
+  return Json::parse(text.begin(), text.end(), keeps, /*allow_exceptions=*/false);
 }
 
 // null where there is no such thing.

@@ -13,6 +13,9 @@ namespace muster::coordinator {
 namespace {
 
 constexpr int kPiece = 500;  // objects of one answer
+// Of one list. A pod is of some ten KiB.
+constexpr int kMostPieces = 2'000;
+constexpr size_t kMostListed = size_t{256} << 20;  // bytes
 constexpr int kWatchedSeconds =
     240;  // until the server ends a watch, so that one that hangs is seen
 constexpr Duration kSilence = std::chrono::seconds(kWatchedSeconds + 30);
@@ -81,19 +84,27 @@ absl::Status Watcher::Follow() {
 // The version of what it has told.
 absl::StatusOr<std::string> Watcher::List() {
   std::vector<std::string> objects;
-  for (std::string next;;) {
+  size_t bytes = 0;
+  std::string next;
+  for (int pieces = 0; pieces < kMostPieces && bytes < kMostListed && !stopping_; ++pieces) {
     MUSTER_ASSIGN_OR_RETURN(
         const KubeAnswer answer,
         api_.Ask("GET", absl::StrCat(collection_, "?", selector_, "&limit=", kPiece,
                                      next.empty() ? "" : "&continue=", next)));
     MUSTER_RETURN_IF_ERROR(Refusal(answer));
     MUSTER_ASSIGN_OR_RETURN(ListPiece piece, ListIn(answer.body));
-    for (std::string& object : piece.objects) objects.push_back(std::move(object));
+    for (std::string& object : piece.objects) {
+      bytes += object.size();
+      objects.push_back(std::move(object));
+    }
     next = std::move(piece.next_piece);
     if (!next.empty()) continue;
     events_.on_list(std::move(objects));
     return piece.version;
   }
+  return absl::ResourceExhaustedError(absl::StrCat("the Kubernetes API lists more at ", collection_,
+                                                   " than can be: ", objects.size(), " objects of ",
+                                                   bytes >> 20, " MiB, and no end of them"));
 }
 
 // The version after which the next watch goes on. kAborted: what came after `version` is forgotten

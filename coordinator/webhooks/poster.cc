@@ -37,10 +37,10 @@ struct Poster::Handle {
   CURL* curl = nullptr;
 };
 
-Poster::Poster(std::string url, std::string ca_file, PostPatience patience,
+Poster::Poster(std::string url, std::string ca, PostPatience patience,
                const std::atomic<bool>& stop)
     : url_(std::move(url)),
-      ca_file_(std::move(ca_file)),
+      ca_(std::move(ca)),
       patience_(patience),
       stop_(stop),
       handle_(std::make_unique<Handle>()) {
@@ -65,10 +65,13 @@ WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::str
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http");  // the latter on loopback alone
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
-  curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // its file may be replaced
+  curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // the machine's may be replaced
   curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);        // does not wait for a resolver that hangs
-  if (!ca_file_.empty()) {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file_.c_str());
+  curl_blob trusted{
+      .data = const_cast<char*>(ca_.data()), .len = ca_.size(), .flags = CURL_BLOB_NOCOPY};
+  if (!ca_.empty()) {
+    curl_easy_setopt(curl, CURLOPT_CAINFO, nullptr);
+    curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &trusted);
     curl_easy_setopt(curl, CURLOPT_CAPATH, nullptr);
   }
   curl_easy_setopt(curl, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));

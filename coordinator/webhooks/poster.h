@@ -21,9 +21,8 @@ struct PostPatience {
 // outlives this.
 class Poster {
  public:
-  // `ca_file`: whom to trust there, in PEM; empty: those that the machine trusts.
-  Poster(std::string url, std::string ca_file, PostPatience patience,
-         const std::atomic<bool>& stop);
+  // `ca`: whom to trust there, in PEM; empty: those that the machine trusts.
+  Poster(std::string url, std::string ca, PostPatience patience, const std::atomic<bool>& stop);
   ~Poster();
   Poster(const Poster&) = delete;
   Poster& operator=(const Poster&) = delete;
@@ -36,7 +35,7 @@ class Poster {
   struct Handle;
 
   const std::string url_;
-  const std::string ca_file_;
+  const std::string ca_;
   const PostPatience patience_;
   const std::atomic<bool>& stop_;
   const std::unique_ptr<Handle> handle_;

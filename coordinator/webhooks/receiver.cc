@@ -31,7 +31,7 @@ Receiver::Receiver(WebhookSettings settings, OutboxPlace from, ReceiverSurroundi
       around_(std::move(surroundings)),
       cursor_(from),
       pending_(from, around_.limits),
-      poster_(settings_.url, settings_.ca_file, around_.patience, stopping_),
+      poster_(settings_.url, settings_.ca, around_.patience, stopping_),
       thread_([this] { Run(); }) {}
 
 Receiver::~Receiver() { Finish(); }

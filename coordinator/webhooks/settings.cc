@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -19,6 +20,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/config/document.h"
 #include "lib/domain/member_name.h"
+#include "lib/identity/certificates.h"
 #include "lib/identity/identity_folder.h"
 
 namespace muster::coordinator {
@@ -116,6 +118,9 @@ absl::StatusOr<WebhookSettings> ReadWebhook(const Document& document, const std:
                           ReadText(document, at("secret_file"), value["secret_file"]));
   if (value.contains("ca_file")) {
     MUSTER_ASSIGN_OR_RETURN(webhook.ca_file, ReadText(document, at("ca_file"), value["ca_file"]));
+    if (webhook.ca_file.empty())
+      return ErrorAt(document, at("ca_file"),
+                     "is empty; leave it out to trust whom the machine trusts");
   }
   if (value.contains("events")) {
     const auto type = [](const Document& in, const std::string& where, const Json& one) {
@@ -152,6 +157,18 @@ absl::StatusOr<std::vector<WebhookSettings>> WebhooksIn(const Document& document
   return webhooks;
 }
 
+absl::StatusOr<std::string> ReadCertificates(const std::string& path) {
+  std::error_code error;  // Kubernetes mounts links
+  const std::filesystem::path file = std::filesystem::canonical(path, error);
+  if (error) return FileError(error.value(), "open", path);
+  MUSTER_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(file));
+  if (const absl::Status read = ClusterOfAuthority(text).status(); !read.ok())
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds no certificates in PEM (", read.message(),
+                     "); leave ca_file out to trust whom the machine trusts"));
+  return text;
+}
+
 // Its paths begin at `folder`.
 absl::Status ReadFilesOf(const Document& document, const std::string& field,
                          const std::filesystem::path& folder, WebhookSettings& webhook) {
@@ -168,9 +185,9 @@ absl::Status ReadFilesOf(const Document& document, const std::string& field,
   webhook.keys = *std::move(keys);
   if (webhook.ca_file.empty()) return absl::OkStatus();
   webhook.ca_file = from_folder(webhook.ca_file);
-  if (access(webhook.ca_file.c_str(), R_OK) != 0)
-    return ErrorAt(document, FieldPath(field, "ca_file"),
-                   FileError(errno, "read", webhook.ca_file).message());
+  absl::StatusOr<std::string> ca = ReadCertificates(webhook.ca_file);
+  if (!ca.ok()) return ErrorAt(document, FieldPath(field, "ca_file"), ca.status().message());
+  webhook.ca = *std::move(ca);
   return absl::OkStatus();
 }
 

@@ -29,6 +29,7 @@ struct WebhookSettings {
   std::set<std::string> events{};      // types; empty: all
   std::set<std::string> namespaces{};  // empty: all
   std::vector<std::string> keys{};     // that sign, as bytes; from secret_file
+  std::string ca{};                    // PEM; from ca_file
   bool operator==(const WebhookSettings&) const = default;
 };
 

@@ -174,7 +174,7 @@ class Guest(ClusterTest):
         self.until(words, lambda: re.search(words, self.cluster.kubectl("logs", "-n", namespace, first)))
 
     def test_a_node_is_lost(self):
-        namespace, folder = self.start("node-lost", epochs=8)
+        namespace, folder = self.start("node-lost", epochs=16)
         self.await_steps(folder, 100)
         pods = self.pods(namespace)
         index = max(i for i in pods if pods[i]["spec"]["nodeName"] != pods[0]["spec"]["nodeName"])
@@ -187,7 +187,7 @@ class Guest(ClusterTest):
         self.assertNotIn(index, self.pods(namespace), "nobody is sure yet that the pod has ended")
         self.cluster.kubectl("delete", "node", node)
         self.until("another pod in its place", lambda: index in self.pods(namespace))
-        self.assertEqual(self.done(namespace, folder, epochs=8)["rewinds"], 0)
+        self.assertEqual(self.done(namespace, folder, epochs=16)["rewinds"], 0)
 
     def test_a_jobset_trains_on(self):
         namespace, folder = self.start("jobset", manifest="guest-jobset")

@@ -349,6 +349,21 @@ TEST_F(LauncherTest, WhatIsRefusedAsItIsHasFailed) {
   EXPECT_EQ(told.exit_code, 64);
 }
 
+// As of something between the API and us.
+TEST_F(LauncherTest, AnAnswerThatIsNotWhatWasMadeIsTroubleAndTriedAgainLater) {
+  std::vector<std::string> names;
+  for (const char* body : {"", "<html>", "null", "[]", R"({"metadata":{"name":"b"}})"}) {
+    Refuse(1, {.status = 200, .body = body});
+    const std::string name = names.emplace_back(absl::StrCat("a", names.size()));
+    Want(names);
+    if (!launcher_) Begin();
+    Await([](const LaunchTold& told) {
+      return absl::StrContains(told.why, "not with what it was to make");
+    });
+    Until([&] { return jobs_.contains(name); });
+  }
+}
+
 TEST_F(LauncherTest, ATokenThatWasReplacedIsReadAnew) {
   {
     const MutexLock lock(mutex_);

@@ -186,6 +186,15 @@ TEST(Objects, WhatIsNoObjectOfOursIsNothing) {
   EXPECT_FALSE(ListIn("[]").ok());
 }
 
+TEST(Objects, WhatIsNestedWithoutEndIsLeftOut) {
+  std::string deep(1'000'000, '[');
+  EXPECT_FALSE(LineIn(deep).ok());
+  deep += std::string(deep.size(), ']');
+  const auto piece = ListIn(R"({"items":[)" + deep + "]}");
+  ASSERT_TRUE(piece.ok());
+  EXPECT_LE(piece->objects.at(0).size(), 200u);
+}
+
 TEST(Objects, LinesOfAWatchAreTakenByTheirKind) {
   const auto line = LineIn(
       R"({"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old","metadata":{}}})");

@@ -136,6 +136,11 @@ TEST_F(WatcherTest, AWatchThatEndsAtOnceIsNotBegunAgainWithoutAPause) {
   EXPECT_THAT(pauses.back(), AllOf(Ge(seconds(15)), Le(seconds(30)))) << "it asks without a pause";
 }
 
+TEST_F(WatcherTest, AListWithoutEndIsGivenUp) {
+  Answer({.body = R"({"items":[],"metadata":{"resourceVersion":"1","continue":"more"}})"}, {});
+  EXPECT_LE(Pauses(1)[0], seconds(1));
+}
+
 TEST_F(WatcherTest, WatchersThatWereRefusedTogetherComeBackApart) {
   Answer(Refusal(429, "2"), {});
   std::set<Duration> first;

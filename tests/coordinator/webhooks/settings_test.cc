@@ -9,9 +9,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "coordinator/webhooks/settled_reading.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/identity/certificates.h"
 
 namespace muster::coordinator {
 namespace {
@@ -145,13 +147,14 @@ TEST(ParseSecretsTest, SaysWhatIsWrong) {
 }
 
 TEST_F(WebhookSettingsTest, FilesAreThoseBesideIt) {
-  Write("ca.pem", "x");
+  Write("ca.pem", MakeAuthority("c1", absl::Now()).value().certificates_pem);
   const std::string text =
       "webhooks:\n  - {name: a, url: https://a/, secret_file: good.secret, ca_file: ca.pem}\n";
   const auto read = ReadWebhooks(Write("w.yaml", text));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_THAT((*read)[0].keys, ElementsAre(std::string(32, 'k')));
   EXPECT_EQ((*read)[0].ca_file, folder_ + "/ca.pem");
+  EXPECT_THAT((*read)[0].ca, StartsWith("-----BEGIN CERTIFICATE"));
   // As Kubernetes mounts it.
   std::filesystem::create_symlink("w.yaml", folder_ + "/link.yaml");
   EXPECT_TRUE(ReadWebhooks(folder_ + "/link.yaml").ok());
@@ -171,7 +174,11 @@ TEST_F(WebhookSettingsTest, FilesThatCannotBeUsedAreNamed) {
   EXPECT_THAT(with("secret_file: open.secret"),
               AllOf(StartsWith(where + "secret_file"), HasSubstr("open.secret")));
   EXPECT_THAT(with("secret_file: short.secret"), HasSubstr("of 2 bytes"));
-  EXPECT_THAT(with("secret_file: good.secret, ca_file: none"), StartsWith(where + "ca_file"));
+  ASSERT_EQ(mkfifo((folder_ + "/pipe").c_str(), 0644), 0);
+  for (const char* file : {"none", "pipe", "good.secret", "/dev/zero", ".", "''"})
+    EXPECT_THAT(with(absl::StrCat("secret_file: good.secret, ca_file: ", file)),
+                StartsWith(where + "ca_file"))
+        << file;
   EXPECT_THAT(std::string(ReadWebhooks(folder_ + "/absent").status().message()),
               HasSubstr(folder_ + "/absent"));
   EXPECT_TRUE(absl::IsInvalidArgument(ReadWebhooks(folder_).status()));
