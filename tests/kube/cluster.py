@@ -45,6 +45,16 @@ def muster(*words):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def decoded(text):
+    """The objects that kubectl prints one after the other as JSON."""
+    decoder, found, at = json.JSONDecoder(), [], 0
+    while at < len(text):
+        each, at = decoder.raw_decode(text, at)
+        found += each["items"] if each["kind"] == "List" else [each]
+        at += len(text[at:]) - len(text[at:].lstrip())
+    return found
+
+
 def install_image(images, name="muster"):
     """The image that pods name localhost/NAME: what `cmake --install` makes, laid over this machine's root."""
     image = pathlib.Path(images) / "localhost" / name
@@ -113,12 +123,7 @@ class Cluster:
         of_namespace = ["-n", namespace] if namespace else []
         made = self.kubectl("create", *of_namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
                             text=text)
-        decoder, found, at = json.JSONDecoder(), [], 0
-        while at < len(made):
-            each, at = decoder.raw_decode(made, at)
-            found += each["items"] if each["kind"] == "List" else [each]
-            at += len(made[at:]) - len(made[at:].lstrip())
-        return found
+        return decoded(made)
 
     def apply(self, objects, namespace):
         return self.kubectl("apply", "-n", namespace, "--server-side", "--validate=strict", "-f", "-",

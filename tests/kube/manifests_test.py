@@ -1,24 +1,48 @@
-"""Every manifest passes the API's own check, strictly and at the restricted level, and broken ones do not."""
+"""Every manifest passes the API's own check, strictly and at the restricted level, and broken ones do not.
+
+Whether the manifests of an overlay fit each other is seen without a cluster: manifests_test.py Built
+"""
 
 import collections
 import copy
 import json
+import pathlib
 import re
 import secrets
 import shutil
+import subprocess
+import tempfile
+import textwrap
+import unittest
 
-from cluster import CACHE, ROOT, ClusterTest, main
+from cluster import CACHE, KUBECTL, ROOT, ClusterTest, decoded, main
 
 K8S = ROOT / "deploy/k8s"
+DOCUMENT = ROOT / "docs/kubernetes.md"
 OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-elastic", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
 FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu",
            "overlays/kubeflow")
 # What no overlay has: each beside the base.
 COMPONENTS = ("tls-files", "rdma", "prometheus", "grafana", "webhooks")
 # All that go together, beside that overlay; as people make their own.
-TOGETHER = {"everything": ("prod", ("prometheus", "grafana", "webhooks", "rdma")), "watched": ("prod", ("prometheus",))}
+TOGETHER = {
+    "everything": ("prod", ("prometheus", "grafana", "webhooks", "rdma")),
+    "watched": ("prod", ("prometheus",)),
+    "cards": ("prod", ("rdma",)),
+    "gpu-and-cards": ("gpu", ("prometheus", "rdma")),
+    "dev-gpu": ("dev", ("nvidia-gpu",)),
+    "dev-cards": ("dev", ("prometheus", "rdma")),
+}
+MADE = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
+# With a coordinator that makes pods.
+HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/data",
+             *(f"overlays/{name}" for name in MADE))
 # In which overlays pods may do more than the restricted level lets them, and what.
-PRIVILEGED = {"rdma": "IPC_LOCK", "everything": "IPC_LOCK"}
+PRIVILEGED = {name: "IPC_LOCK" for name, (_, components) in MADE.items() if "rdma" in components}
+# What whoever applies an overlay makes first in the namespace of jobs, and what the base leaves to an overlay.
+BY_HAND = {("Secret", "muster-join")}
+OF_OVERLAYS = {("PersistentVolumeClaim", "muster-checkpoints")}
+GPU = "nvidia.com/gpu"  # which the coordinator adds to the template of pods
 
 # What is broken of guest-job's Job, and a word of the refusal. Paths lead to what is replaced; None removes it.
 POD = ("spec", "template", "spec")
@@ -59,6 +83,271 @@ def one(objects, kind, name=None):
     return found[0]
 
 
+def copied(into):
+    """The manifests, with what people put beside them."""
+    copy_of = into / "k8s"
+    if not copy_of.exists():
+        shutil.copytree(K8S, copy_of)
+        (copy_of / "overlays/dev/join.secret").write_text(f"muster-join-{secrets.token_hex(16)}\n")
+        for name, (beside, components) in MADE.items():
+            put_overlay(copy_of, name, beside, components)
+        put_data(copy_of)
+    return copy_of
+
+
+def put_data(copy_of):
+    """The overlay of the section about data, as it is written there."""
+    section = DOCUMENT.read_text().split("\n### Data\n")[1].split("\n### ")[0]
+    claim, more, kustomization, policy = map(textwrap.dedent, re.findall("(?:^    .*\n)+", section, re.MULTILINE))
+    pod = (K8S / "base/worker-pod.yaml").read_text()
+    for key, item in re.findall("^(volumeMounts|volumes):\n(- .*\n)", more, re.MULTILINE):
+        pod = re.sub(f"^( *){key}:\n", lambda found: found[0] + found[1] + item, pod, count=1, flags=re.MULTILINE)
+    overlay = copy_of / "overlays/data"
+    overlay.mkdir()
+    for name, text in {"data.yaml": claim + "---\n" + policy, "worker-pod.yaml": pod,
+                       "kustomization.yaml": kustomization}.items():
+        (overlay / name).write_text(text)
+
+
+def put_overlay(copy_of, name, beside, components):
+    overlay = copy_of / "overlays" / name
+    overlay.mkdir()
+    (overlay / "kustomization.yaml").write_text(json.dumps({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [f"../{beside}"],
+        "components": [f"../../components/{component}" for component in components]}))
+
+
+def kubectl(*words, text=None):
+    return subprocess.run([KUBECTL, *words], input=text, text=True, check=True, stdout=subprocess.PIPE).stdout
+
+
+def as_objects(text):
+    """Of YAML, by kubectl alone: a patch of nothing, which asks no cluster."""
+    return decoded(kubectl("patch", "--local", "--type=merge", "--patch={}", "-o", "json", "-f", "-", text=text))
+
+
+def launched_pods(objects):
+    """Of the template from which the coordinator makes pods."""
+    for each in objects:
+        if each["kind"] == "ConfigMap" and "worker-pod.yaml" in each.get("data", {}):
+            text = each["data"]["worker-pod.yaml"].replace("metadata:", "metadata:\n  name: worker", 1)
+            yield from as_objects("apiVersion: v1\nkind: Pod\n" + text)
+
+
+def launch_namespace(objects):
+    coordinator = one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+    return next(each["value"] for each in coordinator["env"] if each["name"] == "LAUNCH_NAMESPACE")
+
+
+def asked_for(pod):
+    """The resources that a launched pod may ask for."""
+    names = {GPU for each in pod["spec"]["tolerations"] if each["key"] == GPU}
+    for container in pod["spec"]["containers"] + pod["spec"].get("initContainers", []):
+        for way in ("requests", "limits"):
+            names |= container["resources"].get(way, {}).keys()
+    return names
+
+
+def needed_by(pod):
+    """The objects of its namespace that a pod names."""
+    spec = pod["spec"]
+    found = {("ServiceAccount", spec["serviceAccountName"])}
+    found |= {("Secret", each["name"]) for each in spec.get("imagePullSecrets", [])}
+    for volume in spec["volumes"]:
+        for source in (volume, *volume.get("projected", {}).get("sources", [])):
+            for key, kind, name in (("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
+                                    ("secret", "Secret", "secretName"), ("configMap", "ConfigMap", "name")):
+                if key in source:
+                    found.add((kind, source[key].get(name) or source[key]["name"]))
+    for container in spec["containers"] + spec.get("initContainers", []):
+        for each in container.get("envFrom", []) + [each.get("valueFrom", {}) for each in container.get("env", [])]:
+            for key, kind in (("secretRef", "Secret"), ("secretKeyRef", "Secret"),
+                              ("configMapRef", "ConfigMap"), ("configMapKeyRef", "ConfigMap")):
+                if key in each:
+                    found.add((kind, each[key]["name"]))
+    return found
+
+
+def in_namespaces(objects):
+    """What is in each namespace, by kind and name."""
+    found = collections.defaultdict(dict)
+    for each in objects:
+        if "namespace" in each["metadata"]:
+            found[each["metadata"]["namespace"]][each["kind"], each["metadata"]["name"]] = each
+    return found
+
+
+class Built(unittest.TestCase):
+    """What kustomize makes of each overlay with a coordinator that makes pods."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="muster-manifests-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.copy_of = copied(pathlib.Path(folder.name))
+        cls.made = {name: cls.build(name) for name in HOST_MODE}
+
+    @classmethod
+    def build(cls, name):
+        return as_objects(kubectl("kustomize", cls.copy_of / name))
+
+    def test_every_component_is_checked(self):
+        """In an overlay, or beside the base."""
+        used = set(COMPONENTS)
+        for kustomization in K8S.glob("**/kustomization.yaml"):
+            lines = [line for line in kustomization.read_text().splitlines() if not line.startswith("#")]
+            used |= set(re.findall(r"components/([a-z-]+)", "\n".join(lines)))
+        self.assertEqual({folder.name for folder in (K8S / "components").iterdir()} - used, set())
+
+    def test_all_is_where_the_jobs_are(self):
+        """What the base has for pods, unchanged, and no namespace besides."""
+        of_base = in_namespaces(self.made["base"])["muster-jobs"]
+        self.assertEqual({kind for kind, _ in of_base}, {"ServiceAccount", "Role", "RoleBinding", "NetworkPolicy",
+                                                         "ResourceQuota", "LimitRange"})
+        for name, objects in self.made.items():
+            with self.subTest(name):
+                namespace = launch_namespace(objects)
+                self.assertEqual(namespace, "muster-rdma" if name.split("/")[-1] in PRIVILEGED else "muster-jobs")
+                found = in_namespaces(objects)
+                self.assertEqual(found.keys(), {"muster-system", namespace})
+                self.assertEqual({each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"},
+                                 found.keys())
+                for key, each in of_base.items():
+                    there = copy.deepcopy(found[namespace][key])
+                    there["metadata"]["namespace"] = "muster-jobs"
+                    self.assertEqual(there, each)
+                way_in = found["muster-system"]["NetworkPolicy", "coordinator"]["spec"]["ingress"][0]["from"]
+                self.assertEqual([each["namespaceSelector"]["matchLabels"] for each in way_in],
+                                 [{"kubernetes.io/metadata.name": namespace}])
+
+    def test_the_coordinator_has_rights_where_it_makes_pods_and_nowhere_else(self):
+        for name, objects in self.made.items():
+            with self.subTest(name):
+                account = {"kind": "ServiceAccount", "name": "muster-coordinator", "namespace": "muster-system"}
+                given = [each for each in objects if each["kind"] in ("RoleBinding", "ClusterRoleBinding")
+                         and account in each["subjects"]]
+                self.assertEqual([(each["kind"], each["metadata"].get("namespace")) for each in given],
+                                 [("RoleBinding", launch_namespace(objects))])
+                roles = [each for each in objects if each["kind"] in ("Role", "ClusterRole")]
+                self.assertEqual([(each["kind"], each["metadata"]["name"]) for each in roles],
+                                 [(given[0]["roleRef"]["kind"], given[0]["roleRef"]["name"])])
+                self.assertEqual(roles[0]["metadata"]["namespace"], launch_namespace(objects))
+                self.assertIn({"apiGroups": ["batch"], "resources": ["jobs"],
+                               "verbs": ["create", "patch", "delete", "list", "watch"]}, roles[0]["rules"])
+
+    def test_launched_pods_find_what_they_name(self):
+        """Or whoever applies the overlay makes it, in a namespace that documents name."""
+        said = DOCUMENT.read_text() + (K8S / "overlays/prod/kustomization.yaml").read_text()
+        for name, objects in self.made.items():
+            with self.subTest(name):
+                namespace = launch_namespace(objects)
+                beside = MADE.get(name.split("/")[-1], [name])[0].split("/")[-1]
+                by_hand = {"base": BY_HAND | OF_OVERLAYS, "dev": set()}.get(beside, BY_HAND)
+                there = in_namespaces(objects)[namespace]
+                pods = list(launched_pods(objects))
+                self.assertEqual(len(pods), 1)
+                needed = needed_by(pods[0])
+                self.assertLessEqual({("ServiceAccount", "muster-worker")} | BY_HAND | OF_OVERLAYS, needed)
+                self.assertEqual(needed - there.keys(), by_hand)
+                for kind, secret in by_hand - OF_OVERLAYS:
+                    command = f"kubectl create secret generic -n {namespace} {secret} "
+                    self.assertTrue(command in said, f"no document has: {command}")
+                # Each claim has a volume that is kept for it.
+                kept = collections.Counter((each["spec"]["claimRef"]["namespace"], each["spec"]["claimRef"]["name"])
+                                           for each in objects if each["kind"] == "PersistentVolume")
+                claims = [(each["metadata"]["namespace"], each["metadata"]["name"])
+                          for each in objects if each["kind"] == "PersistentVolumeClaim"
+                          and each["metadata"]["name"] == "muster-checkpoints"]
+                self.assertEqual(kept, collections.Counter(claims))
+
+    def test_data_is_mounted_as_the_document_says(self):
+        objects = self.made["overlays/data"]
+        pod = next(launched_pods(objects))
+        container, = pod["spec"]["containers"]
+        self.assertIn({"name": "data", "mountPath": "/data", "readOnly": True}, container["volumeMounts"])
+        self.assertIn(("PersistentVolumeClaim", "data"), needed_by(pod))
+        self.assertEqual(one(objects, "NetworkPolicy", "data")["spec"]["podSelector"],
+                         one(objects, "NetworkPolicy", "workers")["spec"]["podSelector"])
+        # By another name, so that the coordinator is started anew and reads it.
+        names = {name: [each["configMap"]["name"] for each in
+                        one(self.made[name], "StatefulSet")["spec"]["template"]["spec"]["volumes"]
+                        if "configMap" in each] for name in ("overlays/data", "overlays/prod")}
+        self.assertNotEqual(names["overlays/data"], names["overlays/prod"])
+
+    def test_a_queue_covers_what_pods_ask_for(self):
+        """One that does not cover a resource admits no job that asks for it."""
+        seen = set()
+        for name, objects in self.made.items():
+            with self.subTest(name):
+                if not any(each["kind"] == "ClusterQueue" for each in objects):
+                    continue
+                queue = one(objects, "ClusterQueue")["spec"]
+                namespace = launch_namespace(objects)
+                self.assertEqual(one(objects, "LocalQueue")["metadata"]["namespace"], namespace)
+                self.assertIn(namespace, queue["namespaceSelector"]["matchExpressions"][0]["values"])
+                self.assertEqual(len(queue["resourceGroups"]), 1)
+                covered = queue["resourceGroups"][0]["coveredResources"]
+                self.assertEqual(len(covered), len(set(covered)))
+                for flavor in queue["resourceGroups"][0]["flavors"]:
+                    self.assertEqual(covered, [each["name"] for each in flavor["resources"]])
+                for pod in launched_pods(objects):
+                    self.assertLessEqual(asked_for(pod), set(covered))
+                    seen |= asked_for(pod)
+        self.assertEqual(seen, {"cpu", "memory", GPU, "rdma/hca_shared_devices_a"})
+
+    def test_prometheus_finds_the_pods_and_reaches_them(self):
+        watched = [name for name, (_, components) in MADE.items() if "prometheus" in components]
+        self.assertGreaterEqual(len(watched), 4)
+        for name, objects in self.made.items():
+            with self.subTest(name):
+                if name.split("/")[-1] not in watched:
+                    continue
+                monitor = one(objects, "PodMonitor", "muster-members")
+                self.assertEqual(monitor["metadata"]["namespace"], launch_namespace(objects))
+                self.assertNotIn("namespaceSelector", monitor["spec"], "it is to look in its own namespace")
+                ways = [each for each in objects if each["kind"] == "NetworkPolicy"
+                        and each["metadata"]["name"] == "prometheus"]
+                self.assertEqual({each["metadata"]["namespace"] for each in ways},
+                                 {"muster-system", launch_namespace(objects)})
+                # Rules are about series, of whatever namespace.
+                self.assertNotIn("namespace", json.dumps(one(objects, "PrometheusRule")["spec"]))
+
+    def test_components_are_in_the_order_of_the_document(self):
+        table = DOCUMENT.read_text().split("\n| component | adds |\n")[1].split("\n\n")[0]
+        order = [name for row in table.splitlines()[1:] for name in re.findall("`([a-z-]+)`", row.split("|")[1])]
+        self.assertEqual(sorted(order), sorted(folder.name for folder in (K8S / "components").iterdir()))
+        self.assertLess(order.index("kueue"), order.index("nvidia-gpu"))
+        lists = [re.findall(r"components/([a-z-]+)", text)
+                 for file in K8S.glob("overlays/*/kustomization.yaml")
+                 for text in re.findall(r"^components:((?:.*\n- )*.*)", file.read_text(), re.MULTILINE)]
+        self.assertGreaterEqual(len(lists), 2)
+        for components in (*lists, *(components for _, components in MADE.values())):
+            self.assertEqual(list(components), sorted(components, key=order.index))
+
+    def test_a_component_after_rdma_is_refused(self):
+        """When it is applied, as it is in a namespace that is not made."""
+        put_overlay(self.copy_of, "too-late", "../base", ("rdma", "kueue"))
+        objects = self.build("overlays/too-late")
+        self.assertEqual(in_namespaces(objects)["muster-jobs"].keys(), {("LocalQueue", "team")})
+        self.assertNotIn("muster-jobs", [each["metadata"]["name"] for each in objects if each["kind"] == "Namespace"])
+
+    def test_no_image_is_asked_for_that_a_node_has(self):
+        """Without a tag Kubernetes would ask a registry for it each time, one that is called localhost."""
+        for file in K8S.glob("**/*.yaml"):
+            lines = file.read_text().splitlines()
+            for at, line in enumerate(lines):
+                if "image: localhost/muster" in line and file.name != "trainjob.yaml":  # its runtime says it
+                    self.assertIn("imagePullPolicy: IfNotPresent", lines[at + 1], file)
+
+    def test_templates_of_pods_differ_in_what_they_are_for(self):
+        """Kustomize does not look into them, so each is written out."""
+        lines = lambda name: {line for line in (K8S / name / "worker-pod.yaml").read_text().splitlines()
+                              if not line.startswith("#")}
+        base, gpu, rdma = lines("base"), lines("components/nvidia-gpu"), lines("components/rdma")
+        self.assertEqual(base - gpu, set())
+        self.assertEqual({line.split(":")[0].strip() for line in gpu - rdma}, {"requests", "limits", "capabilities"})
+
+
 class Manifests(ClusterTest):
     options = {"nodes": 0, "jobset": True}
 
@@ -91,34 +380,9 @@ class Manifests(ClusterTest):
                     pod["spec"]["volumes"].append({"name": claim["metadata"]["name"], "emptyDir": {}})
                 yield {"apiVersion": "v1", "kind": "Pod", **pod}
 
-    def launched_pods(self, objects, namespace):
-        """Of the template from which the coordinator makes pods."""
-        for each in objects:
-            if each["kind"] == "ConfigMap" and "worker-pod.yaml" in each.get("data", {}):
-                text = each["data"]["worker-pod.yaml"].replace("metadata:", "metadata:\n  name: worker", 1)
-                yield json.loads(self.cluster.kubectl(
-                    "create", "-n", namespace, "--dry-run=client", "--validate=false", "-o", "json", "-f", "-",
-                    text="apiVersion: v1\nkind: Pod\n" + text))
-
-    def copied(self):
-        """The manifests, with what people put beside them."""
-        copy_of = self.cluster.folder / "k8s"
-        if not copy_of.exists():
-            shutil.copytree(K8S, copy_of)
-            (copy_of / "overlays/dev/join.secret").write_text(f"muster-join-{secrets.token_hex(16)}\n")
-            made = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
-            for name, (beside, components) in made.items():
-                overlay = copy_of / "overlays" / name
-                overlay.mkdir()
-                (overlay / "kustomization.yaml").write_text(json.dumps({
-                    "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-                    "resources": [f"../{beside}"],
-                    "components": [f"../../components/{component}" for component in components]}))
-        return copy_of
-
     def assert_taken(self, objects, namespace, level_of_pods):
         self.assertEqual(self.refusal(objects, None), "")
-        for pod in [*self.pods_of(objects), *self.launched_pods(objects, level_of_pods)]:
+        for pod in [*self.pods_of(objects), *launched_pods(objects)]:
             pod["metadata"].pop("namespace", None)
             self.assertEqual(self.refusal([pod], level_of_pods), "")
 
@@ -129,30 +393,22 @@ class Manifests(ClusterTest):
         for account in ("muster-worker", "muster-coordinator"):
             for each in (namespace, privileged):
                 self.cluster.kubectl("create", "serviceaccount", "-n", each, account)
-        for folder in (*FOLDERS, *(f"overlays/{name}" for name in (*COMPONENTS, *TOGETHER))):
+        for folder in (*FOLDERS, *(f"overlays/{name}" for name in ("data", *MADE))):
             with self.subTest(folder):
                 of_any = folder in OF_ANY_NAMESPACE
-                objects = self.cluster.objects(self.copied() / folder, namespace if of_any else None)
+                objects = self.cluster.objects(copied(self.cluster.folder) / folder, namespace if of_any else None)
                 self.assertGreater(len(objects), 0)
                 more = PRIVILEGED.get(folder.split("/")[-1])
                 self.assert_taken(objects, namespace, privileged if more else namespace)
                 if more:  # and for that alone, which the restricted level refuses
-                    said = "".join(self.refusal([pod], namespace) for pod in self.launched_pods(objects, namespace))
+                    said = "".join(self.refusal([pod], namespace) for pod in launched_pods(objects))
                     self.assertIn(more, said)
-
-    def test_every_component_is_checked(self):
-        """In an overlay, or beside the base."""
-        used = set(COMPONENTS)
-        for kustomization in K8S.glob("**/kustomization.yaml"):
-            lines = [line for line in kustomization.read_text().splitlines() if not line.startswith("#")]
-            used |= set(re.findall(r"components/([a-z-]+)", "\n".join(lines)))
-        self.assertEqual({folder.name for folder in (K8S / "components").iterdir()} - used, set())
 
     def test_what_watches_is_whole(self):
         for name in ("muster-system", "muster-jobs"):
             self.namespace(name)
         objects = [each for name in ("prometheus", "grafana")
-                   for each in self.cluster.objects(self.copied() / "overlays" / name)]
+                   for each in self.cluster.objects(copied(self.cluster.folder) / "overlays" / name)]
         kinds = collections.Counter(each["kind"] for each in objects)
         self.assertEqual((kinds["PodMonitor"], kinds["PrometheusRule"]), (2, 1))
         dashboards = [each for each in objects if each["metadata"].get("labels", {}).get("grafana_dashboard") == "1"]
@@ -160,29 +416,6 @@ class Manifests(ClusterTest):
         monitor = next(each for each in objects if each["kind"] == "PodMonitor")
         monitor["spec"]["podMetricsEndpoints"][0]["honourLabels"] = True
         self.assertIn("honourLabels", self.refusal([monitor], None))
-
-    def test_queue_and_prometheus_are_where_the_jobs_are(self):
-        for name, namespace in {"everything": "muster-rdma", "watched": "muster-jobs"}.items():
-            with self.subTest(name):
-                self.namespace(namespace)
-                objects = self.cluster.objects(self.copied() / "overlays" / name)
-                coordinator = one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
-                self.assertIn({"name": "LAUNCH_NAMESPACE", "value": namespace}, coordinator["env"])
-                self.assertEqual(one(objects, "LocalQueue")["metadata"]["namespace"], namespace)
-                queue = one(objects, "ClusterQueue")["spec"]
-                self.assertIn(namespace, queue["namespaceSelector"]["matchExpressions"][0]["values"])
-                covered = queue["resourceGroups"][0]["coveredResources"]
-                for pod in self.launched_pods(objects, namespace):
-                    self.assertLessEqual(pod["spec"]["containers"][0]["resources"]["requests"].keys(), set(covered))
-                self.assertEqual(covered, [each["name"] for flavor in queue["resourceGroups"][0]["flavors"]
-                                           for each in flavor["resources"]])
-                monitor = one(objects, "PodMonitor", "muster-members")
-                self.assertIn(namespace, monitor["spec"]["namespaceSelector"]["matchNames"])
-                ways = [each for each in objects if each["kind"] == "NetworkPolicy"
-                        and each["metadata"]["name"] == "prometheus"]
-                self.assertEqual({each["metadata"]["namespace"] for each in ways}, {"muster-system", namespace})
-                # Rules are about series, of whatever namespace.
-                self.assertNotIn("namespace", json.dumps(one(objects, "PrometheusRule")["spec"]))
 
     def test_pods_of_ones_own_reach_each_other_and_nobody_else(self):
         """By the labels that they get: of their templates, and of what a TrainJob patches into its runtime."""
@@ -204,22 +437,6 @@ class Manifests(ClusterTest):
                 self.assertEqual([(port["port"], port["protocol"]) for port in policy["egress"][1]["ports"]],
                                  [(53, "UDP"), (53, "TCP")])
                 self.assertEqual(len(policy["egress"]), 2)
-
-    def test_no_image_is_asked_for_that_a_node_has(self):
-        """Without a tag Kubernetes would ask a registry for it each time, one that is called localhost."""
-        for file in K8S.glob("**/*.yaml"):
-            lines = file.read_text().splitlines()
-            for at, line in enumerate(lines):
-                if "image: localhost/muster" in line and file.name != "trainjob.yaml":  # its runtime says it
-                    self.assertIn("imagePullPolicy: IfNotPresent", lines[at + 1], file)
-
-    def test_templates_of_pods_differ_in_what_they_are_for(self):
-        """Kustomize does not look into them, so each is written out."""
-        lines = lambda name: {line for line in (K8S / name / "worker-pod.yaml").read_text().splitlines()
-                              if not line.startswith("#")}
-        base, gpu, rdma = lines("base"), lines("components/nvidia-gpu"), lines("components/rdma")
-        self.assertEqual(base - gpu, set())
-        self.assertEqual({line.split(":")[0].strip() for line in gpu - rdma}, {"requests", "limits", "capabilities"})
 
     def test_broken_ones_are_refused(self):
         namespace = self.namespace("broken")

@@ -2,8 +2,9 @@
 """Scales a job by a metric, as a HorizontalPodAutoscaler scales a Deployment.
 
 Asks Prometheus for a number, divides it by what one worker is to have of it, and tells the coordinator how many workers
-the job may have: what `muster scale JOB N` does. A job is no Deployment, so the autoscaler of Kubernetes cannot do it.
-It looks once and ends; the CronJob beside it runs it each minute. Python 3.9 and nothing else is needed.
+the job may have: what `muster scale JOB --workers MIN:MAX` does. A job is no Deployment, so the autoscaler of
+Kubernetes cannot do it. It looks once and ends; the CronJob beside it runs it each minute. Python 3.9 and nothing else
+is needed.
 
 The number is to be one that more workers make smaller for each, such as samples that wait for their turn. Smooth it in
 the query, with max_over_time or avg_over_time: nothing is remembered here from one look to the next.
