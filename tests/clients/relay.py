@@ -88,6 +88,29 @@ class SomebodyElse(Listener):
             self.told += line.recv(1 << 16)
 
 
+class Answers(Listener):
+    """Has the coordinator's own certificate, and gives each connection the next of `answers`, as bytes, and ends it."""
+
+    def __init__(self, identity, *answers):
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.load_cert_chain(identity / 'certificate.pem', identity / 'key.pem')
+        self._answers = answers
+        super().__init__()
+
+    def serve(self, connection, number):
+        with self._context.wrap_socket(connection, server_side=True) as line:
+            line.recv(1 << 16)
+            line.sendall(self._answers[min(number, len(self._answers)) - 1])
+
+
+class IsFull(Listener):
+    """Ends the handshake as a coordinator that has all connections that it may have: an alert, internal_error."""
+
+    def serve(self, connection, number):
+        connection.recv(1 << 16)
+        connection.sendall(bytes((21, 3, 3, 0, 2, 2, 80)))
+
+
 class Drips(Listener):
     """Has the coordinator's own certificate, and answers with a byte now and then, which is never all.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 
-from .errors import MusterError
+from ._answer import object_in
 from .types import Event
 
 _LONGEST_LINE = 4 << 20
@@ -37,10 +36,5 @@ def events_in(readline: Callable[[int], bytes]) -> Iterator[Event | None]:
 
 
 def _event(identity: str, data: str) -> Event:
-    try:
-        said = json.loads(data)
-    except ValueError as why:
-        raise MusterError(f"event {identity} holds no JSON: {why}") from why
-    if not isinstance(said, dict):
-        raise MusterError(f"event {identity} is no object")
+    said = object_in(data, f"event {identity}")
     return Event(identity, str(said.get("event", "")), str(said.get("text", "")), str(said.get("time", "")), said)

@@ -127,6 +127,8 @@ class _Connection(http.client.HTTPSConnection):
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             raise  # it ended meanwhile
         except ssl.SSLError as why:
+            if why.reason == "TLSV1_ALERT_INTERNAL_ERROR":
+                raise ConnectionRefusedError(f"{self.host}:{self.port} has all connections that it may have") from why
             raise UntrustedServer(f"{self.host}:{self.port} does not speak TLS as a coordinator does ({why.reason}); "
                                   "is it the address of --http?") from why
         finally:
@@ -147,9 +149,15 @@ class Answer:
         self._response = response
         self._line = line
 
-    def read(self, most: int) -> bytes:
-        content = self._response.read(most)
-        if len(content) < most and self._response.length:  # read() does not say that it was cut short
+    def read_all(self) -> bytes:
+        """Of an answer that is no stream. Raises one of LOST where it was cut short, which read() does not say."""
+        # http.client takes headers that were cut off for all of them.
+        if self._response.length is None and not self._response.chunked:
+            raise http.client.IncompleteRead(b"")
+        content = self._response.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise MusterError(f"an answer is larger than {_MOST_BYTES} bytes")
+        if self._response.length:
             raise http.client.IncompleteRead(content, self._response.length)
         return content
 
@@ -186,10 +194,7 @@ class Asker:
             timeout = longest if deadline is None else min(longest, deadline.left())
             try:
                 with self.open(method, path, body, timeout=timeout) as answer:
-                    content = answer.read(_MOST_BYTES + 1)
-                if len(content) > _MOST_BYTES:
-                    raise MusterError(f"the answer to {method} {path} is larger than {_MOST_BYTES} bytes")
-                return content
+                    return answer.read_all()
             except Unavailable as why:
                 if deadline is not None:
                     deadline.check(f"{method} {path}")
@@ -218,9 +223,10 @@ class Asker:
             connection.request(method, path, body, sent)
             line = connection.sock  # which the connection forgets where it ends with the answer
             assert isinstance(line, _Line)
-            answer = connection.getresponse()
-            if answer.status >= 300:
-                raise error_of(answer.status, answer.read(_MOST_BYTES))
-            yield Answer(answer, line)
+            response = connection.getresponse()
+            answer = Answer(response, line)
+            if response.status >= 300:
+                raise error_of(response.status, answer.read_all())
+            yield answer
         finally:
             connection.close()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from ._answer import object_in, objects_of
 from ._events import events_in
 from ._http import LOST, Asker, Attempts, Deadline
 from ._spec import spec_in
@@ -73,9 +74,9 @@ class Client:
             query["label"] = ",".join(f"{key}={value}" for key, value in labels.items())
         while True:
             page = self._object("GET", "/v1/jobs" + _query(query))
-            for job in page["jobs"]:
+            for job in objects_of(page, "jobs"):
                 yield read(Job, job)
-            query["page_token"] = page["next_page_token"]
+            query["page_token"] = page.get("next_page_token")
             if not query["page_token"]:
                 return
 
@@ -164,20 +165,23 @@ class Client:
         while True:
             page = self._object("GET", f"{_path(job)}/logs:follow{_query(query)}", deadline=deadline,
                                 may_wait=_LONGEST_WAIT_FOR_LINES)
-            for line in page["lines"]:
+            for line in objects_of(page, "lines"):
                 yield read(LogLine, line)
-            if page["over"]:
+            if page.get("over"):
                 return
-            query = {"member": member, "after": page["next"]}
+            query = {"member": member, "after": page.get("next")}
 
     def history(self, job: str, *, first: int = 0) -> Iterator[HistoryStep]:
         """How the loss went, from step `first` on, of the history that made the newest state."""
         step: int | None = first
         while step is not None:
             page = self._object("GET", f"{_path(job)}/history{_query({'from': step})}")
-            for one in page["steps"]:
+            for one in objects_of(page, "steps"):
                 yield read(HistoryStep, one)
-            step = page["next"]
+            following = page.get("next")
+            if following is not None and not (isinstance(following, int) and following > step):
+                raise MusterError(f"the history of {job} does not go on after step {step}")
+            step = following
 
     def audit(self, job: str) -> Audit:
         """Whether each sample was used as often as it should be."""
@@ -202,13 +206,7 @@ class Client:
                 deadline: Deadline | None = None, may_wait: float = 0) -> dict[str, Any]:
         sent = None if body is None else json.dumps(body).encode()
         content = self._asker.ask(method, path, sent, deadline=deadline, may_wait=may_wait)
-        try:
-            said = json.loads(content)
-        except ValueError as why:
-            raise MusterError(f"the answer to {method} {path} is no JSON: {why}") from why
-        if not isinstance(said, dict):
-            raise MusterError(f"the answer to {method} {path} is no object")
-        return said
+        return object_in(content, f"the answer to {method} {path}")
 
     def _job(self, method: str, path: str, body: Mapping[str, Any] | None = None,
              deadline: Deadline | None = None) -> Job:

@@ -91,11 +91,15 @@ _BY_CODE: dict[str, type[ApiError]] = {
 }
 
 
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
 def error_of(status: int, body: bytes) -> ApiError:
     """The error that an answer stands for."""
     try:
         said = json.loads(body)["error"]
-        code, message, field = str(said["code"]), str(said["message"]), said.get("field")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        code, message, field = str(said["code"]), _printable(str(said["message"])), said.get("field")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return ApiError(status, "unknown", f"HTTP status {status} from something that is no Muster coordinator")
     return _BY_CODE.get(code, ApiError)(status, code, message, None if field is None else str(field))

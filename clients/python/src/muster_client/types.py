@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ._answer import objects_of
+
 OVER = frozenset({"done", "stopped", "failed", "cancelled"})
 """States of a job that does not run any more. One that is stopped or failed can go on (`Client.resume`)."""
 
@@ -25,7 +27,7 @@ def read(cls: type[_T], said: Mapping[str, Any]) -> _T:
             continue
         item = one.metadata.get("of")
         value = said[one.name]
-        values[one.name] = value if item is None else tuple(read(item, part) for part in value)
+        values[one.name] = value if item is None else tuple(read(item, part) for part in objects_of(said, one.name))
     return cls(**values)
 
 
