@@ -280,22 +280,25 @@ void Launcher::Look(const Launches& wanted) {
 }
 
 void Launcher::TakeSteps(const std::vector<LaunchStep>& steps) {
+  const auto name_of = [](const LaunchStep& step) {
+    return step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
+  };
   std::set<std::string> names;
+  for (const LaunchStep& step : steps) names.insert(name_of(step));
+  // What there is nothing to do for has no trouble any more, whatever came of the last try.
+  for (auto& [name, known] : known_)
+    if (!names.contains(name)) known.trouble.reset();
   for (const LaunchStep& step : steps) {
     if (stopping_) return;
     const bool makes = step.kind == LaunchStep::Kind::kMake;
-    const std::string& name =
-        step.kind == LaunchStep::Kind::kEnd ? step.seen.name : step.launch.name;
-    names.insert(name);
-    const std::optional<LaunchTrouble>& before = known_[name].trouble;
+    const std::optional<LaunchTrouble>& before = known_[name_of(step)].trouble;
     if (before && (Now() < before->next || (makes && !before->failure.empty()))) continue;
     std::optional<Duration> retry_after;
     const absl::Status done = Take(step, retry_after);
     Note(step, done, retry_after);
+    // The API may hang, each time for long: the others wait for the next look, which tells why.
+    if (absl::IsUnavailable(done) && step.kind != LaunchStep::Kind::kFree) return;
   }
-  // What there is nothing to do for has no trouble any more, whatever came of the last try.
-  for (auto& [name, known] : known_)
-    if (!names.contains(name)) known.trouble.reset();
 }
 
 absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& retry_after) {

@@ -160,8 +160,8 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     told.why = absl::StrCat("pod ", prepared,
                             " is still prepared on its node: its image may be large, or a volume, "
                             "secret or config map that the template of pods names may be missing; "
-                            "kubectl describe pod ",
-                            prepared, " tells more");
+                            "kubectl describe pod -A -l muster.dev/launch=",
+                            launch.name, " tells more");
   } else if (failed > 0) {
     told.why = absl::StrCat(EndOf(*OneThatFailed(PodsIn(seen, launch.name), 0)),
                             "; another takes its place after a pause that grows each time (",
@@ -169,7 +169,7 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
   } else if (count < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience) {
     told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
                             ": a quota of its namespace, or its pod security, may stand in the "
-                            "way; kubectl describe job -l muster.dev/launch=",
+                            "way; kubectl describe job -A -l muster.dev/launch=",
                             launch.name, " tells which");
   } else if (there.kind == LaunchKind::kJobSet && there.hosts < launch.hosts) {
     told.why = "a JobSet keeps its number of pods: stop the job and resume it";

@@ -34,6 +34,8 @@ def alone():
     if os.environ.get("MUSTER_KUBE_ALONE"):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         return
+    if os.geteuid() != 0:
+        sys.exit("The Kubernetes of processes makes namespaces of Linux, which takes root: run it with sudo.")
     os.environ["MUSTER_KUBE_ALONE"] = "1"
     os.execvp("unshare", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--mount", "--net",
                           sys.executable, *sys.argv])

@@ -154,14 +154,14 @@ class Guest(ClusterTest):
         self.cluster.kubectl("patch", "-n", namespace, "job", "train", "-p", json.dumps({"spec": {"suspend": suspended}}))
 
     def test_its_number_of_pods_changes(self):
-        namespace, folder = self.start("elastic", manifest="guest-elastic", epochs=12)
+        namespace, folder = self.start("elastic", manifest="guest-elastic", epochs=16)
         self.await_steps(folder, 100)
         self.scale(namespace, 3)
         self.await_word(namespace, r"view \d+ of \S+, \S+, \S+ goes on")
-        self.scale(namespace, 1)
-        self.await_word(namespace, r"view \d+ of \S+ goes on")
-        self.until("the end of the others", lambda: list(self.pods(namespace)) == [0])
-        status = self.done(namespace, folder, epochs=12)
+        self.scale(namespace, 2)
+        self.await_word(namespace, r"view [2-9] of \S+, \S+ goes on")
+        self.until("the end of the third", lambda: sorted(self.pods(namespace)) == [0, 1])
+        status = self.done(namespace, folder, epochs=16)
         self.assertEqual((status["recoveries"], status["rewinds"], status["lanes_recomputed"]), (0, 0, 0))
 
     def scale(self, namespace, pods):

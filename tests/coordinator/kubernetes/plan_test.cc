@@ -164,8 +164,9 @@ TEST(Plan, APodThatIsPreparedForLongIsTold) {
   seen.pods["l"]["a"] = {.name = "a", .launch = "l", .is_prepared = true};
   EXPECT_TRUE(IsPrepared(seen, "l"));
   EXPECT_THAT(ToldOf(kLaunch, seen, {.prepared = seconds(29)}).why, IsEmpty());
-  EXPECT_THAT(ToldOf(kLaunch, seen, {.prepared = seconds(30)}).why,
-              AllOf(HasSubstr("secret"), HasSubstr("kubectl describe pod a")));
+  EXPECT_THAT(
+      ToldOf(kLaunch, seen, {.prepared = seconds(30)}).why,
+      AllOf(HasSubstr("secret"), HasSubstr("kubectl describe pod -A -l muster.dev/launch=l")));
 }
 
 TEST(Plan, AnImageThatCannotBeHadIsWaitedFor) {
