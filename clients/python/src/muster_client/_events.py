@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ._answer import object_in
+from .errors import MusterError
 from .types import Event
 
 _LONGEST_LINE = 4 << 20
