@@ -437,12 +437,12 @@ void Launcher::Tell(const Launches& wanted, const SeenCluster& seen) {
     const bool is_there = there != seen.launches.end();
     KnownLaunch& known = known_[launch.name];
     NoteSince(known.without_image_since, LacksImage(seen, launch.name));
-    NoteSince(known.prepared_since, IsPrepared(seen, launch.name));
+    NoteSince(known.being_prepared_since, IsBeingPrepared(seen, launch.name));
     NoteSince(known.made_at, is_there || known.made_at.has_value());
     NoteSince(known.failed_at, is_there && !there->second.failure.empty());
     LaunchTold told = ToldOf(launch, seen,
                              {.without_image = TimeSince(known.without_image_since),
-                              .prepared = TimeSince(known.prepared_since),
+                              .being_prepared = TimeSince(known.being_prepared_since),
                               .since_made = TimeSince(known.made_at),
                               .since_failed = TimeSince(known.failed_at)});
     if (known.trouble && told.failure.empty()) {

@@ -55,7 +55,7 @@ struct KnownLaunch {
   std::optional<Time> made_at;     // seen first
   std::optional<Time> failed_at;   // given up
   std::optional<Time> without_image_since;
-  std::optional<Time> prepared_since;
+  std::optional<Time> being_prepared_since;
   std::optional<Time> keeps_its_dead_since;
 };
 

@@ -165,9 +165,9 @@ void LookAtContainers(const Json& containers, SeenPod& seen) {
     if (seen.has_failed) LookAtEnd(At(container, "state", "terminated"), seen);
     const Json& waiting = At(container, "state", "waiting");
     const std::string reason = TextOf(At(waiting, "reason"));
-    const bool is_prepared = reason == "ContainerCreating" || reason == "PodInitializing";
-    seen.is_prepared |= is_prepared;
-    if (reason.empty() || is_prepared || seen.has_no_image) continue;
+    const bool is_being_prepared = reason == "ContainerCreating" || reason == "PodInitializing";
+    seen.is_being_prepared |= is_being_prepared;
+    if (reason.empty() || is_being_prepared || seen.has_no_image) continue;
     seen.waits_for = WhyOf(waiting);
     seen.has_no_image = HasNoImage().contains(reason);
   }

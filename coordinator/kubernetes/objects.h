@@ -80,9 +80,9 @@ struct SeenPod {
   bool is_ending = false;
   bool is_kept = false;  // it was told to end, and has, and Kubernetes has not let go of it
   bool runs = false;
-  std::string waits_for{};    // why it does not run, for people; empty: nothing is known
-  bool has_no_image = false;  // for that reason
-  bool is_prepared = false;   // on its node: image, volumes and secrets are brought
+  std::string waits_for{};         // why it does not run, for people; empty: nothing is known
+  bool has_no_image = false;       // for that reason
+  bool is_being_prepared = false;  // on its node: image, volumes and secrets are brought
   bool has_failed = false;
   // The rest is of one that has.
   int exit_code = 0;         // 0: it never ran

@@ -89,8 +89,8 @@ bool LacksImage(const SeenCluster& seen, const std::string& launch) {
   return HasOne(seen, launch, &SeenPod::has_no_image);
 }
 
-bool IsPrepared(const SeenCluster& seen, const std::string& launch) {
-  return HasOne(seen, launch, &SeenPod::is_prepared);
+bool IsBeingPrepared(const SeenCluster& seen, const std::string& launch) {
+  return HasOne(seen, launch, &SeenPod::is_being_prepared);
 }
 
 bool KeepsItsDead(const SeenCluster& seen, const std::string& launch) {
@@ -137,7 +137,7 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     if (pod.is_ending) continue;
     ++count;
     if (pod.runs) ++run;
-    if (pod.is_prepared) prepared = name;
+    if (pod.is_being_prepared) prepared = name;
     if (waits_for.empty() || pod.has_no_image)
       if (!pod.waits_for.empty()) waits_for = absl::StrCat("pod ", name, ": ", pod.waits_for);
   }
@@ -156,12 +156,13 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     told.why = waits_for;
   } else if (KeepsItsDead(seen, launch.name)) {
     told.why = kKeepsItsDead;
-  } else if (times.prepared >= kPreparedPatience) {
-    told.why = absl::StrCat("pod ", prepared,
-                            " is still prepared on its node: its image may be large, or a volume, "
-                            "secret or config map that the template of pods names may be missing; "
-                            "kubectl describe pod -A -l muster.dev/launch=",
-                            launch.name, " tells more");
+  } else if (times.being_prepared >= kPreparedPatience) {
+    told.why =
+        absl::StrCat("pod ", prepared,
+                     " is still being prepared on its node: its image may be large, or a volume, "
+                     "secret or config map that the template of pods names may be missing; "
+                     "kubectl describe pod -A -l muster.dev/launch=",
+                     launch.name, " tells more");
   } else if (failed > 0) {
     told.why = absl::StrCat(EndOf(*OneThatFailed(PodsIn(seen, launch.name), 0)),
                             "; another takes its place after a pause that grows each time (",

@@ -31,16 +31,16 @@ std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen
 
 // For so long …
 struct LaunchTimes {
-  Duration without_image{};  // … a pod of it has lacked its image
-  Duration prepared{};       // … a pod of it has been prepared
-  Duration since_made{};     // … the object has been there
-  Duration since_failed{};   // … it has been given up
+  Duration without_image{};   // … a pod of it has lacked its image
+  Duration being_prepared{};  // … a pod of it has been prepared on its node
+  Duration since_made{};      // … the object has been there
+  Duration since_failed{};    // … it has been given up
 };
 // Of a launch that is wanted.
 LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTimes& times);
 
 bool LacksImage(const SeenCluster& seen, const std::string& launch);
-bool IsPrepared(const SeenCluster& seen, const std::string& launch);
+bool IsBeingPrepared(const SeenCluster& seen, const std::string& launch);
 // All its pods have ended as they were told, and none has taken their place. So it is for a moment
 // when they are drained, for up to ten minutes when they were so often, and for ever while their
 // namespace is being deleted: that waits for the pods, which Kubernetes keeps until each has a

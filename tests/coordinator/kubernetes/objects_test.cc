@@ -124,11 +124,11 @@ TEST(Objects, APodTellsWhatItWaitsFor) {
                           {"reason":"ErrImagePull","message":"no such image"}}}]})");
   EXPECT_TRUE(image->has_no_image);
   EXPECT_EQ(image->waits_for, "ErrImagePull: no such image");
-  EXPECT_FALSE(image->is_prepared);
+  EXPECT_FALSE(image->is_being_prepared);
   const auto prepared = pod(R"({"phase":"Pending","containerStatuses":[{"state":{"waiting":
                              {"reason":"ContainerCreating"}}}]})");
   EXPECT_EQ(prepared->waits_for, "");
-  EXPECT_TRUE(prepared->is_prepared);
+  EXPECT_TRUE(prepared->is_being_prepared);
   const auto init = pod(R"({"phase":"Pending",
       "initContainerStatuses":[{"state":{"waiting":{"reason":"ImagePullBackOff"}}}],
       "containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}},

@@ -161,11 +161,11 @@ TEST(Plan, PodsThatFailAgainAndAgainAreTold) {
 
 TEST(Plan, APodThatIsPreparedForLongIsTold) {
   SeenCluster seen = With({.hosts = 2});
-  seen.pods["l"]["a"] = {.name = "a", .launch = "l", .is_prepared = true};
-  EXPECT_TRUE(IsPrepared(seen, "l"));
-  EXPECT_THAT(ToldOf(kLaunch, seen, {.prepared = seconds(29)}).why, IsEmpty());
+  seen.pods["l"]["a"] = {.name = "a", .launch = "l", .is_being_prepared = true};
+  EXPECT_TRUE(IsBeingPrepared(seen, "l"));
+  EXPECT_THAT(ToldOf(kLaunch, seen, {.being_prepared = seconds(29)}).why, IsEmpty());
   EXPECT_THAT(
-      ToldOf(kLaunch, seen, {.prepared = seconds(30)}).why,
+      ToldOf(kLaunch, seen, {.being_prepared = seconds(30)}).why,
       AllOf(HasSubstr("secret"), HasSubstr("kubectl describe pod -A -l muster.dev/launch=l")));
 }
 
