@@ -25,7 +25,7 @@ constexpr char kHttps[] = "https://";
 
 absl::StatusOr<std::string> TokenIn(const std::string& path) {
   constexpr size_t kMostBytes = 4096;
-  MUSTER_ASSIGN_OR_RETURN(const std::string content, ReadWholeFile(path, kMostBytes));
+  MUSTER_ASSIGN_OR_RETURN(const std::string content, ReadGivenFile(path, kMostBytes));
   const std::string token(absl::StripAsciiWhitespace(content));
   const bool is_word = std::all_of(token.begin(), token.end(), [](char c) {
     return absl::ascii_isgraph(static_cast<unsigned char>(c));
@@ -61,7 +61,7 @@ absl::StatusOr<FoundTrust> FindTrust(const TokenPlaces& places, const RemoteArgu
                        {home, "the home folder", false}};
   for (const auto& [file, called, is_named] : all) {
     if (file.empty()) continue;
-    absl::StatusOr<std::string> pem = ReadWholeFile(file, kMostPemBytes);
+    absl::StatusOr<std::string> pem = ReadGivenFile(file, kMostPemBytes);
     if (!pem.ok() && !is_named) continue;
     if (!pem.ok()) return Prefix(called, pem.status());
     absl::StatusOr<std::string> cluster = ClusterOfAuthority(*pem);

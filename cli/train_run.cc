@@ -130,11 +130,12 @@ class TrainRun {
     return absl::OkStatus();
   }
 
-  // A run on one machine is lost with it anyway.
+  // A run on one machine is lost with it anyway, and a pod comes again on another one.
   void SayWhatIsLost() {
     if (!request_.hosts) return;
     const LaunchPlan& plan = request_.hosts->plan;
-    if (plan.hosts_max == 1 || plan.one_machine || !cluster_->LiesOnOwnDisk()) return;
+    const bool stays = plan.hosts_max == 1 && !plan.comes_again;
+    if (stays || plan.one_machine || !cluster_->LiesOnOwnDisk()) return;
     const std::string text = absl::StrCat("note: ", LostWithThisHost("the run", result_.folder));
     ShowEvent("note", text, Json::object());
   }

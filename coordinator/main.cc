@@ -55,11 +55,13 @@
 #include "lib/base/loopback.h"
 #include "lib/base/own_folder.h"
 #include "lib/base/plural.h"
+#include "lib/base/printable.h"
 #include "lib/base/signal_sender.h"
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
 #include "lib/base/version.h"
 #include "lib/base/whole_file.h"
+#include "lib/domain/labels.h"
 #include "lib/domain/member_name.h"
 #include "lib/http/server.h"
 #include "lib/identity/certificates.h"
@@ -541,6 +543,11 @@ class Program {
     absl::StatusOr<std::string> name_space = arguments_.launch_namespace;
     if (name_space->empty()) name_space = NamespaceOfThisPod();
     MUSTER_RETURN_IF_ERROR(Prefix("--launch-namespace", name_space.status()));
+    if (!IsDnsLabel(*name_space))
+      return absl::InvalidArgumentError(
+          absl::StrCat("--launch-namespace: '", Cut(Printable(*name_space)),
+                       "' is not a namespace; allowed: 1 to 63 lower-case letters, digits and "
+                       "inner hyphens"));
     const absl::StatusOr<std::string> text = ReadMountedFile(arguments_.launch_pod);
     if (!text.ok())
       return absl::InvalidArgumentError(absl::StrCat("--launch-pod: ", text.status().message()));
@@ -658,6 +665,8 @@ class Program {
     if (own_identity_ != nullptr)
       metrics_.GetGauge("muster_certificate_end_timestamp_seconds")
           .Set(absl::ToDoubleSeconds(own_identity_->Get()->ends - absl::UnixEpoch()));
+    if (launcher_note_ != nullptr)
+      metrics_.GetGauge("muster_launcher_trouble").Set(launcher_note_->trouble().empty() ? 0 : 1);
     return metrics_.Text();
   }
 

@@ -20,7 +20,6 @@
 #include "lib/base/file_lock.h"
 #include "lib/base/loopback.h"
 #include "lib/base/own_folder.h"
-#include "lib/base/printable.h"
 #include "lib/base/socket_address.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
@@ -33,7 +32,6 @@ namespace fs = std::filesystem;
 
 constexpr char kAny[] = "127.0.0.1:0";
 constexpr char kFirstStart[] = "/first_start";
-constexpr char kLock[] = "lock";
 constexpr int kTriesForAPort = 1000;
 
 absl::Status CannotWrite(const std::string& path, const absl::Status& why) {
@@ -88,31 +86,8 @@ absl::Status MarkAsOurs(const std::string& folder) {
   return marked.ok() ? marked : CannotWrite(absl::StrCat(folder, "/", kOwnFolderMark), marked);
 }
 
-// Empty: nothing but a run lies there. Otherwise the name of something that is not ours.
-std::string ForeignFile(const std::string& folder) {
-  std::error_code error;
-  if (fs::exists(folder + "/" + kOwnFolderMark, error)) return "";
-  std::string first;
-  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
-       it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    // What an agent makes before the folder has its mark.
-    const bool is_begun = name == kLock || absl::StartsWith(name, kOwnFolderMark);
-    if (!is_begun && (first.empty() || name < first)) first = name;
-  }
-  return first;
-}
-
-absl::Status CheckOurs(const std::string& folder) {
-  const std::string foreign = ForeignFile(folder);
-  if (foreign.empty()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(folder, " holds other files (", Printable(foreign),
-                   ") and was not made by muster: give a --dir that is empty or does not exist"));
-}
-
 absl::StatusOr<Descriptor> AcquireLock(const std::string& folder) {
-  const std::string file = absl::StrCat(folder, "/", kLock);
+  const std::string file = absl::StrCat(folder, "/", kOwnFolderLock);
   absl::StatusOr<Descriptor> lock = LockFile(file);
   if (absl::IsAborted(lock.status())) {
     const std::string holder(absl::StripAsciiWhitespace(ReadFile(file)));
@@ -200,14 +175,14 @@ absl::StatusOr<RunFolder> RunFolder::Open(const std::string& path) {
 absl::StatusOr<RunFolder> RunFolder::OpenHost(const std::string& path, const std::string& host) {
   const std::string absolute = Absolute(path);
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
-  MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
+  MUSTER_RETURN_IF_ERROR(CheckOwnFolder(absolute));
   MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));
   return Take(absl::StrCat(absolute, "/hosts/", host));
 }
 
 absl::StatusOr<RunFolder> RunFolder::Take(const std::string& absolute) {
   MUSTER_RETURN_IF_ERROR(MakeFolder(absolute));
-  MUSTER_RETURN_IF_ERROR(CheckOurs(absolute));
+  MUSTER_RETURN_IF_ERROR(CheckOwnFolder(absolute));
   MUSTER_ASSIGN_OR_RETURN(Descriptor lock, AcquireLock(absolute));
   RunFolder folder(absolute, std::move(lock));
   MUSTER_RETURN_IF_ERROR(MarkAsOurs(absolute));

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -69,6 +71,8 @@ IdentityFacts GatherIdentity(const std::string& folder, bool is_at_rest) {
   IdentityFacts facts{.folder = folder, .is_at_rest = is_at_rest};
   facts.is_of_another_user = IsOfAnotherUser(folder);
   if (facts.is_of_another_user) return facts;
+  std::error_code none;
+  if (!std::filesystem::is_directory(folder, none)) return facts;
   facts.identity = ReadIdentity(folder);
   const absl::StatusOr<Authority> authority = ReadAuthority(folder);
   facts.authority = authority.ok() ? TrustedBy(*authority) : authority.status();

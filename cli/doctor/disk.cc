@@ -149,10 +149,11 @@ Findings JudgeDisk(const std::string& check, DiskUse use, const DiskFacts& facts
   constexpr char kMakeRoom[] =
       "make room there (`checkpoint.keep` of a job says how many checkpoints stay; muster delete "
       "JOB removes those of a job), or name another folder";
-  constexpr char kAnother[] = "let this user write there (chown, chmod), or name another folder";
+  constexpr char kAnother[] =
+      "name another folder, or, where this one is yours, let this user write there (chown, chmod)";
   if (!facts.looks.ok())
-    return {
-        Problem(check, absl::StrCat("Muster cannot ", Sentence(facts.looks.message())), kAnother)};
+    return {Problem(check, absl::StrCat("Muster cannot ", Sentence(facts.looks.message())),
+                    absl::IsInvalidArgument(facts.looks) ? "name another folder" : kAnother)};
   const std::string about = About(facts);
   const std::string free = Bytes(static_cast<double>(facts.free_bytes));
   const bool lacks_bytes = facts.free_bytes < kLeastFree;

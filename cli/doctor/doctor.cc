@@ -25,6 +25,7 @@
 #include "cli/doctor/report.h"
 #include "cli/tokens.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/printable.h"
 #include "lib/base/this_process.h"
 #include "lib/base/version.h"
@@ -212,6 +213,10 @@ std::vector<Check> FolderChecks(const Scope& scope) {
   const std::string& folder = scope.folder;
   std::vector<Check> checks;
   checks.push_back({kFolder, "use", kDiskHangs, [folder, in_use = scope.in_use] {
+                      const absl::Status ours = CheckOwnFolder(folder);
+                      if (!ours.ok())
+                        return Findings{doctor::Problem("use", doctor::Sentence(ours.message()),
+                                                        "name another folder")};
                       const absl::Status files = CheckFilesOf(folder);
                       if (!files.ok())
                         return Findings{doctor::Problem("use", doctor::Sentence(files.message()),

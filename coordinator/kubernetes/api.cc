@@ -84,11 +84,9 @@ struct Times {
 }  // namespace
 
 absl::StatusOr<std::string> ReadMountedFile(const std::string& path) {
-  std::error_code error;  // the kubelet mounts links
-  const std::filesystem::path file = std::filesystem::canonical(path, error);
-  if (error) return absl::UnavailableError(absl::StrCat(path, ": ", error.message()));
-  absl::StatusOr<std::string> text = ReadWholeFile(file);
-  if (text.ok() && text->empty()) return absl::UnavailableError(absl::StrCat(path, " is empty"));
+  absl::StatusOr<std::string> text = ReadGivenFile(path);
+  if (!text.ok()) return absl::UnavailableError(text.status().message());
+  if (text->empty()) return absl::UnavailableError(absl::StrCat(path, " is empty"));
   return text;
 }
 

@@ -137,7 +137,8 @@ void Launcher::FindOut() {
   look_at_rights_ = Now();
 }
 
-// Again and again as long as some are lacking.
+// And whether it could make anything of the template. Again and again as long as something is
+// lacking.
 void Launcher::LookAtRights() {
   if (!look_at_rights_ || Now() < *look_at_rights_) return;
   std::set<std::string> lacks;
@@ -160,9 +161,30 @@ void Launcher::LookAtRights() {
     if (!lacks_.contains(lack)) LogWarning("%s", lack);
     lacks.insert(lack);
   }
+  if (const std::string refusal = RefusalOfTemplate(); !refusal.empty()) {
+    if (!lacks_.contains(refusal)) LogWarning("%s", refusal);
+    lacks.insert(refusal);
+  }
   rights_backoff_.Reset();
   lacks_ = std::move(lacks);
   look_at_rights_ = lacks_.empty() ? std::nullopt : std::optional(Now() + options_.look_for_rights);
+}
+
+// Why Kubernetes would make nothing of the template, or in the namespace, whatever job it is for;
+// empty: it would, or does not say.
+std::string Launcher::RefusalOfTemplate() {
+  static const Launch kExample = {
+      .name = "muster-template", .job = "muster-template", .hosts = 1, .is_elastic = true};
+  const absl::StatusOr<KubeAnswer> tried = Create(kExample, "&dryRun=All");
+  if (!tried.ok()) return "";
+  const absl::Status refusal = StatusOfAnswer(*tried);
+  if (absl::IsInvalidArgument(refusal))
+    return absl::StrCat("no job can have pods of this template: ", refusal.message(),
+                        "; correct --launch-pod and start the coordinator again");
+  if (absl::IsNotFound(refusal))
+    return absl::StrCat("no pods can be made in namespace ", place_.name_space, ": ",
+                        refusal.message(), "; make it, or name another one (--launch-namespace)");
+  return "";
 }
 
 WatcherEvents Launcher::EventsOf(LaunchKind kind) {

@@ -70,6 +70,7 @@ class Launcher {
   void Run();
   void FindOut();
   void LookAtRights();
+  std::string RefusalOfTemplate();
   void Look(const Launches& wanted);
   void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
@@ -93,7 +94,7 @@ class Launcher {
   absl::Status discovery_;                    // the last try to find that out
   Backoff discovery_backoff_;
   Time next_discovery_{};
-  std::set<std::string> lacks_;         // rights, for people
+  std::set<std::string> lacks_;         // rights, a template that can be used: for people
   Backoff rights_backoff_;              // while nobody says which it has
   std::optional<Time> look_at_rights_;  // when; nothing: it has all
   std::string cannot_see_;              // why it does not know how it stands now; empty: it does

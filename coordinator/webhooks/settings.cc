@@ -3,7 +3,7 @@
 #include <curl/curl.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -19,6 +19,7 @@
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/config/document.h"
+#include "lib/domain/labels.h"
 #include "lib/domain/member_name.h"
 #include "lib/identity/certificates.h"
 #include "lib/identity/identity_folder.h"
@@ -50,6 +51,16 @@ std::string PartOf(const Url& url, CURLUPart part) {
   return copy;
 }
 
+// The letters, digits and signs that names of hosts have, or an IPv6 address in brackets.
+bool IsNameOrAddress(absl::string_view host) {
+  if (absl::StartsWith(host, "[")) return true;  // curl has read it
+  return !absl::StartsWith(host, ".") && !absl::StartsWith(host, "-") &&
+         !absl::StrContains(host, "..") && std::all_of(host.begin(), host.end(), [](char c) {
+           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
+                  c == '_';
+         });
+}
+
 // Why it may not be spoken to; empty: it may.
 std::string WhyNoUrl(const std::string& text) {
   if (text.size() > kLongestUrl) return absl::StrCat("is longer than ", kLongestUrl, " bytes");
@@ -61,10 +72,13 @@ std::string WhyNoUrl(const std::string& text) {
     return "holds a user or a password; the signature says who sends it, so leave them out";
   if (!PartOf(url, CURLUPART_FRAGMENT).empty())
     return "holds a fragment (#...), which is not sent; leave it out";
+  const std::string host = PartOf(url, CURLUPART_HOST);
+  if (!IsNameOrAddress(host))
+    return "names a host with characters that none has; a name in other letters is written as "
+           "xn--...";
   const std::string scheme = PartOf(url, CURLUPART_SCHEME);
   if (scheme == "https") return "";
   if (scheme != "http") return absl::StrCat("has the scheme ", scheme, "; give an https URL");
-  const std::string host = PartOf(url, CURLUPART_HOST);
   return IsLoopbackAddress(absl::StrCat(host, ":1"))
              ? ""
              : "is plain text, which is for loopback alone; give an https URL";
@@ -83,6 +97,15 @@ absl::StatusOr<std::string> ReadName(const Document& document, const std::string
   MUSTER_ASSIGN_OR_RETURN(std::string name, ReadText(document, field, value));
   if (!IsMemberName(name))
     return ErrorAt(document, field, absl::StrCat("must be ", MemberNameRule()));
+  return name;
+}
+
+absl::StatusOr<std::string> ReadNamespace(const Document& document, const std::string& field,
+                                          const Json& value) {
+  MUSTER_ASSIGN_OR_RETURN(std::string name, ReadText(document, field, value));
+  if (!IsDnsLabel(name))
+    return ErrorAt(document, field,
+                   "must be a namespace: 1 to 63 lower-case letters, digits and inner hyphens");
   return name;
 }
 
@@ -130,8 +153,8 @@ absl::StatusOr<WebhookSettings> ReadWebhook(const Document& document, const std:
                             ReadList(document, at("events"), value["events"], type));
   }
   if (value.contains("namespaces")) {
-    MUSTER_ASSIGN_OR_RETURN(webhook.namespaces,
-                            ReadList(document, at("namespaces"), value["namespaces"], ReadName));
+    MUSTER_ASSIGN_OR_RETURN(webhook.namespaces, ReadList(document, at("namespaces"),
+                                                         value["namespaces"], ReadNamespace));
   }
   return webhook;
 }
@@ -158,10 +181,7 @@ absl::StatusOr<std::vector<WebhookSettings>> WebhooksIn(const Document& document
 }
 
 absl::StatusOr<std::string> ReadCertificates(const std::string& path) {
-  std::error_code error;  // Kubernetes mounts links
-  const std::filesystem::path file = std::filesystem::canonical(path, error);
-  if (error) return FileError(error.value(), "open", path);
-  MUSTER_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(file));
+  MUSTER_ASSIGN_OR_RETURN(std::string text, ReadGivenFile(path));
   if (const absl::Status read = ClusterOfAuthority(text).status(); !read.ok())
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds no certificates in PEM (", read.message(),
@@ -228,10 +248,7 @@ absl::StatusOr<std::vector<std::string>> ParseSecrets(absl::string_view text) {
 }
 
 absl::StatusOr<std::vector<WebhookSettings>> ReadWebhooks(const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(file, error);
-  const absl::StatusOr<std::string> text =
-      error ? FileError(error.value(), "read", file) : ReadWholeFile(real.string());
+  const absl::StatusOr<std::string> text = ReadGivenFile(file);
   if (!text.ok()) return absl::InvalidArgumentError(text.status().message());
   MUSTER_ASSIGN_OR_RETURN(const Document document, ParseYamlDocument(*text, file));
   MUSTER_ASSIGN_OR_RETURN(std::vector<WebhookSettings> webhooks, WebhooksIn(document));

@@ -15,7 +15,7 @@ class SettledReading {
   using Read = absl::StatusOr<std::vector<WebhookSettings>>;
 
   // What holds until then.
-  void Obeyed(const std::vector<WebhookSettings>& settings) { last_ = settled_ = settings; }
+  void Obeyed(const Read& settings) { last_ = settled_ = settings; }
   // Now it says something else than what settled last, and did so the last time, too.
   bool Settles(const Read& read) {
     const bool again = AreSame(read, last_);

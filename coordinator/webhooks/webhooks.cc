@@ -14,16 +14,20 @@ namespace muster::coordinator {
 namespace {
 
 constexpr size_t kMostDeletedAtOnce = 10'000;
+constexpr const char* kResults[] = {"delivered", "failed", "given_up",
+                                    "dropped",   "gone",   "unreadable"};
 constexpr size_t kDroppedBesides = 20;  // a twentieth of all
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Webhooks>> Webhooks::Start(Journal& journal, Metrics& metrics,
                                                           WebhooksOptions options) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<WebhookSettings> settings, ReadWebhooks(options.file));
+  const absl::StatusOr<std::vector<WebhookSettings>> settings = ReadWebhooks(options.file);
   journal.KeepOutbox();
   std::unique_ptr<Webhooks> webhooks(new Webhooks(journal, metrics, std::move(options)));
   MUSTER_ASSIGN_OR_RETURN(webhooks->cursors_, ReadCursors(journal.kv()));
+  // A cluster that could begin with it before does not stand still for it.
+  if (!settings.ok() && webhooks->cursors_.empty()) return settings.status();
   MUSTER_RETURN_IF_ERROR(ScanOutbox(
       journal.kv(), {},
       [&](const PlacedEvent&) {
@@ -31,11 +35,18 @@ absl::StatusOr<std::unique_ptr<Webhooks>> Webhooks::Start(Journal& journal, Metr
         return true;
       },
       [&](const DamagedEvent&) { ++webhooks->found_; }));
-  LogInfo("%s, of %s; %s wait from before",
-          Plural(static_cast<int64_t>(settings.size()), "webhook"), webhooks->options_.file,
-          Plural(webhooks->found_, "event"));
-  webhooks->Become(settings);
+  if (settings.ok()) {
+    LogInfo("%s, of %s; %s wait from before",
+            Plural(static_cast<int64_t>(settings->size()), "webhook"), webhooks->options_.file,
+            Plural(webhooks->found_, "event"));
+    webhooks->Become(*settings);
+  } else {
+    LogWarning("--webhooks: %s; nobody is told of anything until it can be read, and events wait",
+               settings.status().message());
+  }
   webhooks->reading_.Obeyed(settings);
+  // From the start, so that the first of its kind counts as an increase.
+  for (const char* result : kResults) metrics.GetCounter("muster_webhook_deliveries_total", result);
   MUSTER_RETURN_IF_ERROR(webhooks->Save());  // so that from here on a crash loses nothing
   webhooks->thread_ = std::thread([self = webhooks.get()] { self->Loop(); });
   return webhooks;

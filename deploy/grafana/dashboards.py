@@ -273,6 +273,9 @@ COORDINATOR = Dashboard(
         Panel("Frames refused", (("sum by (reason) (increase(muster_frames_refused_total" + OF_COORDINATOR + RATE
                                   + "))", "{{reason}}"),), "short",
               "From who broke the protocol or speaks another version of it.", thresholds=((1, YELLOW),)),
+        Panel("Events for webhooks", (("sum by (result) (increase(muster_webhook_deliveries_total" + RATE + "))",
+                                       "{{result}}"),), "short",
+              "failed is tried again. given_up, dropped and unreadable: somebody is not told of them."),
         Panel("Event streams dropped", (("increase(muster_sse_dropped_total" + RATE + ")", "streams"),), "short",
               "Of clients that read too slowly; they come again."),
     ))

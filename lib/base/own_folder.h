@@ -10,7 +10,14 @@ namespace muster {
 
 inline constexpr char kOwnFolderMark[] = "muster-folder";
 
+// Held by the one that uses the folder; it may be there before the mark.
+inline constexpr char kOwnFolderLock[] = "lock";
+
 // `folder` is there; from now on it has the mark. Errors as FileError.
 absl::Status MarkOwnFolder(const std::string& folder);
+
+// kFailedPrecondition: it has no mark and holds files, of which the message names one. What is not
+// there is no error.
+absl::Status CheckOwnFolder(const std::string& folder);
 
 }  // namespace muster

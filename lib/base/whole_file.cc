@@ -151,4 +151,16 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_b
   }
 }
 
+absl::StatusOr<std::string> ReadGivenFile(const std::string& path, size_t most_bytes) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(path, error);
+  if (error) return FileError(error.value(), "read", path);
+  const std::filesystem::file_status there = std::filesystem::status(real, error);
+  if (!error && !std::filesystem::is_regular_file(there))
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is no file"));
+  absl::StatusOr<std::string> text = ReadWholeFile(real.string(), most_bytes);
+  if (absl::IsDataLoss(text.status())) return absl::InvalidArgumentError(text.status().message());
+  return text;
+}
+
 }  // namespace muster

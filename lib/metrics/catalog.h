@@ -88,6 +88,8 @@ inline constexpr MetricEntry kCatalog[] = {
      "Slots of these hosts: total, and used by members that are placed there"},
     {"muster_host_devices", MetricKind::kGauge, "1", "state",
      "Devices of these hosts: total, and used by members that are placed there or still end"},
+    {"muster_launcher_trouble", MetricKind::kGauge, "1", "",
+     "1 while something keeps the coordinator from making pods for any job, else 0"},
     {"muster_records_pending", MetricKind::kGauge, "1", "",
      "Ledger records not yet acknowledged by the coordinator"},
     {"muster_http_requests_total", MetricKind::kCounter, "1", "code",

@@ -383,6 +383,17 @@ TEST_F(JobRunTest, WhatIsLostWithTheFirstHostIsSaidAtTheStart) {
               HasSubstr(absl::StrCat("note: losing this host loses the run: ", folder_)));
 }
 
+TEST_F(JobRunTest, WhatIsLostWithTheOnlyPodIsSaidAtTheStart) {
+  on_own_disk_ = true;
+  hosts_ = HostsOfRun{.plan = {.run_id = "r", .comes_again = true}};
+  Set([](Answers& a) {
+    a.hosts = {{"here"}};
+    a.after_events = "done";
+  });
+  EXPECT_TRUE(Run().error.ok());
+  EXPECT_THAT(out_.str(), HasSubstr("note: losing this host loses the run: "));
+}
+
 TEST_F(JobRunTest, OfARunOnOneMachineNobodyNeedsToBeTold) {
   on_own_disk_ = true;
   hosts_ = HostsOfRun{.plan = {.run_id = "r", .hosts_min = 1, .hosts_max = 2, .one_machine = true}};

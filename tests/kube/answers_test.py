@@ -292,6 +292,29 @@ class Answers(AnswersTest):
         done = self.assert_done("runs", epochs=16)
         self.assertEqual((done["recoveries"], done["rewinds"]), (0, 0))
 
+    def test_the_way_to_the_api_goes_silent(self):
+        """Packets are lost and nobody says so, as where a machine on the way is gone."""
+        trouble = lambda: self.ask("GET", "/v1/hosts")[1].get("launch_trouble") or ""
+        self.submit("silent", counting(FIXED, epochs=16))
+        self.until_step("silent", 50)
+        self.assertEqual(trouble(), "")
+        before = len(self.calls())
+        with self.rules(f"filter OUTPUT -p tcp --dport PORT -m owner --uid-owner {COORDINATOR} -j DROP"):
+            self.until("what keeps it from making pods", trouble, 90)
+            self.assertIn("does not answer", trouble())
+            self.assertIn("muster_launcher_trouble{role=\"coordinator\"} 1", self.metrics(self.coordinator()))
+            step = self.job("silent")["step"]
+            self.submit("later", counting(FIXED))
+            self.until_waits("later", "the Kubernetes API")
+            self.until("more steps", lambda: self.job("silent")["step"] > step)
+        self.until("the end of the trouble", lambda: not trouble(), 90)
+        self.assertIn("muster_launcher_trouble{role=\"coordinator\"} 0", self.metrics(self.coordinator()))
+        self.until_it_sees(before)
+        self.assert_done("later")
+        done = self.assert_done("silent", epochs=16)
+        self.assertEqual((done["recoveries"], done["rewinds"]), (0, 0))
+        self.assertEqual(len(self.made("later")), 1)
+
     def cut(self, act, has_happened):
         """The API does what the coordinator asks after `act`; its answers are lost, and the connections break."""
         # A connection has to be open on which a request leaves: none can be made while answers are lost.

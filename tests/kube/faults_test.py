@@ -94,8 +94,8 @@ class Faults(HostTest):
         self.assert_done("meanwhile")
 
     def test_two_pods_of_one_index(self):
-        """Rare, and possible, says Kubernetes: the newer one has the place, and no step is run twice."""
-        self.submit("twice", counting(FIXED, epochs=8))
+        """Rare, and possible, says Kubernetes: whoever has the place keeps it as long as it lives."""
+        self.submit("twice", counting(FIXED, epochs=16))
         self.until_step("twice", 50)
         twin = next(pod for pod in self.pods("twice")
                     if pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == "1")
@@ -109,8 +109,10 @@ class Faults(HostTest):
         self.addCleanup(self.cluster.kubectl, "delete", "pod", "-n", JOBS, name, "--ignore-not-found", "--wait=false")
         self.until("the second one to run", lambda: self.cluster.get("-n", JOBS, "pod", name)["status"]["phase"] !=
                    "Pending", 60)
+        self.until("its refusal", lambda: "is bound to another key" in self.cluster.kubectl("logs", "-n", JOBS, name))
         done = self.until_state("twice", "done", "failed", "stopped")
-        self.assertEqual((done["state"], done["digest"]), ("done", self.digest(8)), done["reason"])
+        self.assertEqual((done["state"], done["digest"]), ("done", self.digest(16)), done["reason"])
+        self.assertEqual((done["recoveries"], done["rewinds"]), (0, 0))
         self.assertTrue(self.ask("GET", "/v1/jobs/twice/audit")[1]["ok"])
 
     def test_a_pod_is_evicted(self):
@@ -122,7 +124,8 @@ class Faults(HostTest):
                                               "metadata": {"name": pod["name"], "namespace": JOBS}}))
         self.until("another pod in its place", lambda: len(
             [each for each in self.pods("evicted") if each["metadata"]["uid"] != pod["uid"]]) == 3)
-        self.assertEqual(self.assert_done("evicted")["rewinds"], 0)
+        done = self.assert_done("evicted")
+        self.assertEqual((done["rewinds"], done["lanes_recomputed"]), (0, 0))
 
     def test_zz_a_node_is_lost(self):
         """The last one by its name, as it does not come back. Its pod is replaced once that is certain."""
@@ -171,11 +174,20 @@ class Faults(HostTest):
         self.until("the end of its object", lambda: not self.objects("jobsets", "forbids"), 30)
 
     def test_a_template_that_kubernetes_refuses(self):
-        self.template(lambda text: text.replace("memory: 2Gi", "memory: plenty"))
-        self.submit("refused", counting(FIXED))
-        failed = self.until_state("refused", "failed", "done")
-        self.assertEqual((failed["state"], failed["exit_code"]), ("failed", 64), failed["reason"])
-        self.assertIn("quantities must match", failed["reason"])
+        """400: it cannot be read. 422: it can, and says what may not be. Either is said before the first job."""
+        elastic = {"min": 1, "max": 3}
+        for job, workers, right, wrong, status, why in (
+                ("unread", FIXED, "memory: 2Gi", "memory: plenty", 400, "quantities must match"),
+                ("refused", elastic, "runAsUser: 65532", "runAsUser: -1", 422, "must be between 0 and")):
+            self.template(lambda text: text.replace(right, wrong))
+            self.until("what keeps it from making pods", lambda: why in (
+                self.ask("GET", "/v1/hosts")[1].get("launch_trouble") or ""))
+            self.submit(job, counting(workers))
+            failed = self.until_state(job, "failed", "done")
+            self.assertEqual((failed["state"], failed["exit_code"]), ("failed", 64), failed["reason"])
+            self.assertIn(why, failed["reason"])
+            self.assertIn(f"answers {status}", failed["reason"])
+            self.doCleanups()
 
     def test_the_namespace_is_deleted(self):
         """With all that is in it. It comes again from the manifests, and the job goes on from its checkpoint."""

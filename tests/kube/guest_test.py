@@ -173,6 +173,19 @@ class Guest(ClusterTest):
         first = self.pods(namespace)[0]["metadata"]["name"]
         self.until(words, lambda: re.search(words, self.cluster.kubectl("logs", "-n", namespace, first)))
 
+    def test_a_server_in_a_pod_is_lost(self):
+        """The one of guest-servers: workers wait for another, and it goes on with what a replica or a checkpoint has."""
+        namespace, folder = self.start("servers", manifest="guest-servers")
+        self.await_steps(folder, 100)
+        first = self.pods(namespace)[0]["metadata"]["name"]
+        hosts = self.cluster.kubectl("exec", "-n", namespace, first, "--", "/opt/muster/bin/muster", "status", "--dir",
+                                     "/data/train", "--json")
+        self.assertEqual(json.loads(hosts)["spec"]["servers"], 1)
+        before = self.uids(namespace)
+        self.cluster.kill_container(before[2])
+        self.await_new(namespace, 2, before[2])
+        self.done(namespace, folder)
+
     def test_a_node_is_lost(self):
         namespace, folder = self.start("node-lost", epochs=16)
         self.await_steps(folder, 100)

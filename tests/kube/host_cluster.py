@@ -144,6 +144,10 @@ class HostTest(ClusterTest):
     def pods(self, job):
         return [pod for pod in self.objects("pods", job) if "deletionTimestamp" not in pod["metadata"]]
 
+    def coordinator(self):
+        """Its pod."""
+        return self.cluster.get("-n", SYSTEM, "pod", "muster-0")
+
     def metrics(self, pod):
         """What a PodMonitor reads of it: at the port that the pod calls metrics."""
         port = next(each["containerPort"] for container in pod["spec"]["containers"]

@@ -4,6 +4,8 @@ The program runs in namespaces of its own: what it starts ends with it, its addr
 are small ones of its own.
 """
 
+import base64
+import http.server
 import json
 import os
 import pathlib
@@ -70,17 +72,41 @@ class Disk:
         self.ballast.unlink()
 
 
+class Told:
+    """Somebody whom the cluster tells of its jobs, by webhooks."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    def __init__(self, folder):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.Answer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        secret, self.file = folder / "hook.secret", folder / "webhooks.yaml"
+        secret.write_text("whsec_" + base64.b64encode(os.urandom(32)).decode() + "\n")
+        secret.chmod(0o600)
+        self.file.write_text(json.dumps({"webhooks": [{
+            "name": "told", "url": f"http://127.0.0.1:{server.server_address[1]}/", "secret_file": secret.name}]}))
+
+
 class Cluster:
     """`muster up` in a folder, and its members."""
 
     def __init__(self, folder):
         self.folder, self.process = folder, None
         self.log = folder.parent / "up.log"
+        self.told = Told(folder.parent)
 
     def start(self):
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                [BUILD / "bin/muster", "up", "--dir", self.folder, "--slots", "4", "--lease", "5", "--devices", "2"],
+                [BUILD / "bin/muster", "up", "--dir", self.folder, "--slots", "4", "--lease", "5", "--devices", "2",
+                 "--webhooks", self.told.file],
                 stdout=log, stderr=log)
         until("a coordinator that answers", lambda: "ready at" in self.log.read_text())
 

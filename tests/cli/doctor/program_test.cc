@@ -157,6 +157,18 @@ TEST(DoctorTest, WhatIsWrongWithAClusterIsNamed) {
   at_rest.Expect("cluster", "coordinator", "skipped", "Nothing runs in");
 }
 
+TEST(DoctorTest, AFolderThatMusterWouldNotTake) {
+  const std::string folder = MakeFolder();
+  std::ofstream(folder + "/mine") << "x";
+  const Diagnosis others(Muster({"doctor", "--dir", folder}));
+  EXPECT_EQ(others.exit_code, 1);
+  others.Expect("folder", "use", "problem", "holds other files (mine)", "name another folder");
+  const Diagnosis no_folder(Muster({"doctor", "--dir", folder + "/mine"}));
+  EXPECT_EQ(no_folder.exit_code, 1);
+  no_folder.Expect("folder", "disk", "problem", "which is no folder", "name another folder");
+  no_folder.Expect("folder", "certificate of the coordinator", "skipped", "There is none");
+}
+
 TEST(DoctorTest, TooFewDescriptors) {
   const Diagnosis few(Muster({"doctor"}), [] {
     const rlimit limit{64, 64};

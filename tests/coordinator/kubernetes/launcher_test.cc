@@ -81,6 +81,8 @@ class LauncherTest : public testing::Test {
   // What the API does; `refuse_` before that, for so many requests of that method.
   http::Response Answer(const http::Request& request) {
     const MutexLock lock(mutex_);
+    if (request.method == "POST" && absl::StrContains(request.body, "muster-template"))
+      return template_answer_;
     calls_.push_back(request.method + " " + request.path);
     if (request.headers.at("authorization") != "Bearer " + token_)
       return Status(401, "no such token");
@@ -215,6 +217,7 @@ class LauncherTest : public testing::Test {
   int version_ = 1, made_ = 0, trials_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;
+  http::Response template_answer_ = {.status = 201, .body = "{}"};
   std::string denied_;              // what a review of rights says no to
   std::string unreviewed_;          // and fails for
   std::string trouble_ = "unsaid";  // as it was noted last
@@ -296,6 +299,26 @@ TEST_F(LauncherTest, AMissingRightIsNamedAndNotAskedForAgainAtOnce) {
   pause_.WaitFor(std::chrono::seconds(1));
   const MutexLock lock(mutex_);
   EXPECT_EQ(Calls("POST " + std::string(kJobsPath)), 1);
+}
+
+// Before a job is submitted that would fail for it.
+TEST_F(LauncherTest, ATemplateThatIsRefusedIsSaidAtTheStart) {
+  template_answer_ = Status(422, "spec.template.spec.containers[0].image: Required value");
+  Want({});
+  Begin();
+  Until([&] { return absl::StrContains(trouble_, "no job can have pods of this template: "); });
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_THAT(trouble_, HasSubstr("422: spec.template.spec.containers[0].image"));
+    EXPECT_TRUE(jobs_.empty());
+    template_answer_ = Status(404, "namespaces \"jobs\" not found");
+  }
+  Until([&] { return absl::StrContains(trouble_, "no pods can be made in namespace jobs: "); });
+  {
+    const MutexLock lock(mutex_);
+    template_answer_ = {.status = 201, .body = "{}"};
+  }
+  Until([&] { return trouble_.empty(); });
 }
 
 TEST_F(LauncherTest, ARightThatIsLackingIsNotForgottenWhereOthersCannotBeLookedAt) {

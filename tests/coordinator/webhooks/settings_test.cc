@@ -115,6 +115,11 @@ TEST(ParseWebhooksTest, SaysWhatIsWrongAndWhere) {
       {url("https://a/#x"), "holds a fragment"},
       {url("https://"), "is no URL"},
       {url("https://a:99999/"), "is no URL"},
+      {one(good + "    namespaces: [Team]\n"), "namespaces[0]: must be a namespace: 1 to 63"},
+      {url("https://a..b/"), "names a host with characters that none has"},
+      {url("https://-a/"), "names a host"},
+      {url("https://a*b/"), "webhooks[0].url"},
+      {url("https://ex%61mple;x/"), "webhooks[0].url"},
       {url("https://a/\\nHost: b"), "is no URL"},
       {url("https://" + std::string(3000, 'a')), "is longer than 2048 bytes"},
   };

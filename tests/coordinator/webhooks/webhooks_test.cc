@@ -525,6 +525,21 @@ TEST_F(WebhooksTest, ABadFileIsNoStart) {
   EXPECT_THAT(std::string(started.status().message()), HasSubstr("w.yaml:2: webhooks[0].url"));
 }
 
+// It could be used once: a cluster that is started again, perhaps by nobody, does not stand still.
+TEST_F(WebhooksTest, AFileThatIsDamagedLaterIsNoReasonNotToStart) {
+  RudeReceiver receiver(Always(RudeReceiver::Status(200)));
+  WriteFile({Entry("a", receiver.url())});
+  Start();
+  webhooks_.reset();
+  std::ofstream(folder_ + "/w.yaml") << "webhooks: [";
+  Start();
+  Write("x", JobPhase::kQueued);
+  EXPECT_EQ(Stored(), 1u);
+  WriteFile({Entry("a", receiver.url())});
+  Until([&] { return receiver.received().size() == 1; });
+  EXPECT_THAT(What(receiver), ElementsAre("x job.queued"));
+}
+
 // Over HTTPS: who answers is proven, or nothing is said.
 TEST_F(WebhooksTest, OnlyWhoIsTrustedIsTold) {
   const Authority authority = MakeAuthority("c1", absl::Now()).value();

@@ -31,7 +31,7 @@ def arguments(words):
     parser.add_argument("--job", required=True, help="its id")
     parser.add_argument("--query", required=True, help="PromQL, with one number as its result")
     parser.add_argument("--per-worker", required=True, type=float, help="as much of it as one worker is to have")
-    parser.add_argument("--min", type=int, default=1, help="the fewest workers (%(default)s)")
+    parser.add_argument("--min", type=int, default=1, help="the fewest workers (%(default)s), where the job itself takes as few")
     parser.add_argument("--max", type=int, required=True, help="the most workers")
     parser.add_argument("--tolerance", type=float, default=0.1,
                         help="nothing is changed while the number is so near to what it is to be (%(default)s)")
@@ -115,14 +115,15 @@ def scale(given):
     if job["state"] in ("done", "failed", "stopped", "cancelled", "stopping"):
         return f"job {given.job} is {job['state']}: nothing is scaled"
     value = measured(given)
-    most = job["spec"]["workers"]
-    current = most["max"] if isinstance(most, dict) else most
-    next_most = wanted(value, given.per_worker, current, given.min, given.max, given.tolerance)
+    workers = job["spec"]["workers"]
+    fewest, current = (workers["min"], workers["max"]) if isinstance(workers, dict) else (workers, workers)
+    # The job says itself how few it can do with.
+    next_most = max(fewest, wanted(value, given.per_worker, current, given.min, given.max, given.tolerance))
     told = f"job {given.job}: {value:g} with {given.per_worker:g} for each worker"
     if next_most == current:
         return f"{told}: it keeps its {current}"
     if not given.dry_run:
-        coordinator("POST", f"{path}:scale", json.dumps({"workers": {"min": given.min, "max": next_most}}))
+        coordinator("POST", f"{path}:scale", json.dumps({"workers": {"min": fewest, "max": next_most}}))
     return f"{told}: {next_most} {'worker' if next_most == 1 else 'workers'}, and not {current}"
 
 
