@@ -197,6 +197,7 @@ void Driver::Stop() {
   while (mailbox_.TryTake()) {
   }
   after_write_.clear();
+  unanswered_.clear();
 }
 
 bool Driver::Post(const std::string& key, std::function<void()> call) {
@@ -339,10 +340,7 @@ void Driver::Change(Decide decide, Done done) {
     if (!failure_.ok()) return answer(absl::UnavailableError(failure_.message()));
     absl::StatusOr<std::optional<Input>> input = decide(Look());
     if (input.ok() && *input) Handle(**input);
-    AfterWrite([this, answer, status = input.status()] {
-      if (status.ok()) return answer(Look());
-      answer(status);
-    });
+    unanswered_.push_back({answer, input.status()});
   });
   if (!taken.ok()) answer(taken);
 }
@@ -510,6 +508,8 @@ void Driver::Flush() {
     after_write_.pop_front();
     call();
   }
+  for (const auto& [answer, decided] : std::exchange(unanswered_, {}))
+    answer(decided.ok() ? absl::StatusOr<KnownJobs>(Look()) : decided);
   if (std::exchange(sealed_, false)) options_.pass("forming");
   if (!failure_.ok()) OnWritten();
 }
@@ -527,6 +527,10 @@ void Driver::OnWriteFailed(const absl::Status& why) {
     failure_ = absl::Status(why.code(), text);
   }
   Publish();
+  // Where the disk is full it is decided, and nobody knows when it will be written.
+  const char* const when = full ? "; what is asked for is done then: asking again is safe" : "";
+  for (const auto& [answer, decided] : std::exchange(unanswered_, {}))
+    answer(decided.ok() ? absl::UnavailableError(absl::StrCat(failure_.message(), when)) : decided);
   if (broken_) options_.on_broken(failure_);
 }
 

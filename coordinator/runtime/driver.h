@@ -97,7 +97,7 @@ class Driver {
   // All thread-safe; none blocks.
   Acceptor MakeAcceptor();
   // `done` gets what is known once the input's decisions are on disk. kUnavailable: the journal
-  // cannot be written.
+  // cannot be written; who finds that out first is told so, and what it asks for is done later.
   void Change(Decide decide, Done done);
   // What the launcher of hosts says. False: the journal cannot be written now, and it is to say it
   // again.
@@ -212,6 +212,11 @@ class Driver {
   std::vector<Persisted> unsaved_;
   FailedCheckpoints failed_checkpoints_;           // that webhooks are told of
   std::deque<std::function<void()>> after_write_;  // of `unsaved_`
+  struct Unanswered {
+    Done answer;
+    absl::Status decided;  // not OK: nothing was, and this is the answer
+  };
+  std::vector<Unanswered> unanswered_;  // until `unsaved_` is written, or cannot be
   // While the journal cannot be written: who went down, once each, and what became of work on disk.
   std::deque<Input> held_back_;
   absl::Status failure_;  // of the last write

@@ -95,7 +95,7 @@ class Faults(HostTest):
 
     def test_two_pods_of_one_index(self):
         """Rare, and possible, says Kubernetes: whoever has the place keeps it as long as it lives."""
-        self.submit("twice", counting(FIXED, epochs=16))
+        self.submit("twice", counting(FIXED, epochs=8))
         self.until_step("twice", 50)
         twin = next(pod for pod in self.pods("twice")
                     if pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == "1")
@@ -111,7 +111,7 @@ class Faults(HostTest):
                    "Pending", 60)
         self.until("its refusal", lambda: "is bound to another key" in self.cluster.kubectl("logs", "-n", JOBS, name))
         done = self.until_state("twice", "done", "failed", "stopped")
-        self.assertEqual((done["state"], done["digest"]), ("done", self.digest(16)), done["reason"])
+        self.assertEqual((done["state"], done["digest"]), ("done", self.digest(8)), done["reason"])
         self.assertEqual((done["recoveries"], done["rewinds"]), (0, 0))
         self.assertTrue(self.ask("GET", "/v1/jobs/twice/audit")[1]["ok"])
 

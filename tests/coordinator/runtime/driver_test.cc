@@ -1081,10 +1081,15 @@ TEST_F(DriverTest, AFullDiskIsNoReasonToStartAgain) {
         return Input(Submit{"a", CountingSpec()});
       },
       [=](const absl::StatusOr<KnownJobs>& jobs) { answers->Post(jobs.status()); });
-  while (driver_->Ready().ok()) std::this_thread::yield();
+  const auto refused = answers->TakeUntil(RealClock().Now() + std::chrono::seconds(30));
+  ASSERT_TRUE(refused.has_value()) << "whoever asks is told before there is room";
+  EXPECT_TRUE(absl::IsUnavailable(*refused));
+  EXPECT_THAT(std::string(refused->message()),
+              AllOf(HasSubstr("make room on its disk"), HasSubstr("asking again is safe")));
   ASSERT_TRUE(driver_->Healthy().ok());
   *full_ = false;
-  EXPECT_TRUE(answers->TakeUntil(RealClock().Now() + std::chrono::seconds(30))->ok());
+  while (!driver_->Ready().ok()) std::this_thread::yield();
+  EXPECT_EQ(Look().size(), 1U) << "what was decided is done";
   EXPECT_FALSE(told_broken_.TryTake().has_value());
 }
 
