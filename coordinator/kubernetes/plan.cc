@@ -56,6 +56,53 @@ std::string EndOf(const SeenPod& pod) {
   return text;
 }
 
+struct CountedPods {
+  int32_t there = 0, run = 0, failed = 0;
+  std::string waits_for;  // what one of them says it waits for, an image before all else
+  std::string prepared;   // one that is
+};
+
+CountedPods Count(const std::map<std::string, SeenPod>& pods) {
+  CountedPods counted;
+  for (const auto& [name, pod] : pods) {
+    if (pod.has_failed) ++counted.failed;
+    if (pod.is_ending) continue;
+    ++counted.there;
+    if (pod.runs) ++counted.run;
+    if (pod.is_being_prepared) counted.prepared = name;
+    if (!pod.waits_for.empty() && (counted.waits_for.empty() || pod.has_no_image))
+      counted.waits_for = absl::StrCat("pod ", name, ": ", pod.waits_for);
+  }
+  return counted;
+}
+
+// What keeps some of its pods from running; empty: nothing that is known.
+std::string WhyNotAll(const Launch& launch, const SeenLaunch& there, const SeenCluster& seen,
+                      const CountedPods& pods, const LaunchTimes& times) {
+  if (there.is_ending) return "it was deleted, and is made again once it is gone";
+  if (there.is_suspended) return "it is suspended: Kueue, or a person, is to let it run";
+  if (!pods.waits_for.empty()) return pods.waits_for;
+  if (KeepsItsDead(seen, launch.name)) return kKeepsItsDead;
+  if (times.being_prepared >= kPreparedPatience)
+    return absl::StrCat("pod ", pods.prepared,
+                        " is still being prepared on its node: its image may be large, or a "
+                        "volume, secret or config map that the template of pods names may be "
+                        "missing; kubectl describe pod -A -l muster.dev/launch=",
+                        launch.name, " tells more");
+  if (pods.failed > 0)
+    return absl::StrCat(EndOf(*OneThatFailed(PodsIn(seen, launch.name), 0)),
+                        "; another takes its place after a pause that grows each time (",
+                        Plural(pods.failed, "failure"), " so far)");
+  if (pods.there < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience)
+    return absl::StrCat("Kubernetes has made ", Plural(pods.there, "pod"),
+                        ": a quota of its namespace, or its pod security, may stand in the way; "
+                        "kubectl describe job -A -l muster.dev/launch=",
+                        launch.name, " tells which");
+  if (there.kind == LaunchKind::kJobSet && there.hosts < launch.hosts)
+    return "a JobSet keeps its number of pods: stop the job and resume it";
+  return "";
+}
+
 }  // namespace
 
 std::vector<LaunchStep> StepsFor(const Launches& wanted, const SeenCluster& seen,
@@ -129,52 +176,15 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     told.failure = absl::StrCat("the pods of ", NameOf(there), " have ended as if all was done");
     return told;
   }
-  std::string waits_for;
-  std::string prepared;  // the pod that is
-  int32_t count = 0, run = 0, failed = 0;
-  for (const auto& [name, pod] : PodsIn(seen, launch.name)) {
-    if (pod.has_failed) ++failed;
-    if (pod.is_ending) continue;
-    ++count;
-    if (pod.runs) ++run;
-    if (pod.is_being_prepared) prepared = name;
-    if (waits_for.empty() || pod.has_no_image)
-      if (!pod.waits_for.empty()) waits_for = absl::StrCat("pod ", name, ": ", pod.waits_for);
-  }
+  const CountedPods pods = Count(PodsIn(seen, launch.name));
   if (times.without_image >= kImagePatience) {
-    told.failure = absl::StrCat("the image cannot be had: ", waits_for);
+    told.failure = absl::StrCat("the image cannot be had: ", pods.waits_for);
     return told;
   }
-  if (run == launch.hosts) return told;
-  told.text = absl::StrCat(run, " of ", Plural(launch.hosts, "pod"), " of ", NameOf(there),
-                           run == 1 ? " runs" : " run");
-  if (there.is_ending) {
-    told.why = "it was deleted, and is made again once it is gone";
-  } else if (there.is_suspended) {
-    told.why = "it is suspended: Kueue, or a person, is to let it run";
-  } else if (!waits_for.empty()) {
-    told.why = waits_for;
-  } else if (KeepsItsDead(seen, launch.name)) {
-    told.why = kKeepsItsDead;
-  } else if (times.being_prepared >= kPreparedPatience) {
-    told.why =
-        absl::StrCat("pod ", prepared,
-                     " is still being prepared on its node: its image may be large, or a volume, "
-                     "secret or config map that the template of pods names may be missing; "
-                     "kubectl describe pod -A -l muster.dev/launch=",
-                     launch.name, " tells more");
-  } else if (failed > 0) {
-    told.why = absl::StrCat(EndOf(*OneThatFailed(PodsIn(seen, launch.name), 0)),
-                            "; another takes its place after a pause that grows each time (",
-                            Plural(failed, "failure"), " so far)");
-  } else if (count < std::min(launch.hosts, there.hosts) && times.since_made >= kPodsPatience) {
-    told.why = absl::StrCat("Kubernetes has made ", Plural(count, "pod"),
-                            ": a quota of its namespace, or its pod security, may stand in the "
-                            "way; kubectl describe job -A -l muster.dev/launch=",
-                            launch.name, " tells which");
-  } else if (there.kind == LaunchKind::kJobSet && there.hosts < launch.hosts) {
-    told.why = "a JobSet keeps its number of pods: stop the job and resume it";
-  }
+  if (pods.run == launch.hosts) return told;
+  told.text = absl::StrCat(pods.run, " of ", Plural(launch.hosts, "pod"), " of ", NameOf(there),
+                           pods.run == 1 ? " runs" : " run");
+  told.why = WhyNotAll(launch, there, seen, pods, times);
   return told;
 }
 

@@ -74,33 +74,40 @@ class LosesAnswers(Listener):
                 connection.sendall(data)
 
 
-class SomebodyElse(Listener):
-    """Shows a certificate that is not the coordinator's, and keeps what it is told."""
+class Identified(Listener):
+    """Has the certificate and the key in that folder."""
 
     def __init__(self, identity):
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(identity / 'certificate.pem', identity / 'key.pem')
-        self.told = b''
         super().__init__()
 
     def serve(self, connection, number):
         with self._context.wrap_socket(connection, server_side=True) as line:
-            self.told += line.recv(1 << 16)
+            self.speak(line, number)
 
 
-class Answers(Listener):
+class SomebodyElse(Identified):
+    """Shows a certificate that is not the coordinator's, and keeps what it is told."""
+
+    def __init__(self, identity):
+        self.told = b''
+        super().__init__(identity)
+
+    def speak(self, line, number):
+        self.told += line.recv(1 << 16)
+
+
+class Answers(Identified):
     """Has the coordinator's own certificate, and gives each connection the next of `answers`, as bytes, and ends it."""
 
     def __init__(self, identity, *answers):
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(identity / 'certificate.pem', identity / 'key.pem')
         self._answers = answers
-        super().__init__()
+        super().__init__(identity)
 
-    def serve(self, connection, number):
-        with self._context.wrap_socket(connection, server_side=True) as line:
-            line.recv(1 << 16)
-            line.sendall(self._answers[min(number, len(self._answers)) - 1])
+    def speak(self, line, number):
+        line.recv(1 << 16)
+        line.sendall(self._answers[min(number, len(self._answers)) - 1])
 
 
 class IsFull(Listener):
@@ -111,34 +118,31 @@ class IsFull(Listener):
         connection.sendall(bytes((21, 3, 3, 0, 2, 2, 80)))
 
 
-class Drips(Listener):
+class Drips(Identified):
     """Has the coordinator's own certificate, and answers with a byte now and then, which is never all.
 
     `left` counts the clients that had enough of it; the others were let go after half a minute.
     """
 
     def __init__(self, identity, begins):
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._context.load_cert_chain(identity / 'certificate.pem', identity / 'key.pem')
         self._begins, self.left = begins, 0
-        super().__init__()
+        super().__init__(identity)
 
-    def serve(self, connection, number):
-        with self._context.wrap_socket(connection, server_side=True) as line:
-            line.recv(1 << 16)
-            try:
-                line.sendall(self._begins)
-                line.settimeout(0.05)
-                for _ in range(600):
-                    line.sendall(b'x')
-                    with contextlib.suppress(TimeoutError):
-                        if not line.recv(1):
-                            break
-                else:
-                    return
-            except OSError:
-                pass
-            self.left += 1
+    def speak(self, line, number):
+        line.recv(1 << 16)
+        try:
+            line.sendall(self._begins)
+            line.settimeout(0.05)
+            for _ in range(600):
+                line.sendall(b'x')
+                with contextlib.suppress(TimeoutError):
+                    if not line.recv(1):
+                        break
+            else:
+                return
+        except OSError:
+            pass
+        self.left += 1
 
 
 class SpeaksPlainText(Listener):
