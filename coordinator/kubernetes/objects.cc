@@ -25,6 +25,8 @@ using Json = nlohmann::json;
 constexpr char kOfCluster[] = "muster.dev/cluster";
 constexpr char kOfLaunch[] = "muster.dev/launch";
 constexpr char kOfJob[] = "muster.dev/job";  // an annotation: an id may be no label's value
+constexpr char kQueueOfKueue[] = "kueue.x-k8s.io/queue-name";
+constexpr char kElasticInKueue[] = "kueue.x-k8s.io/elastic-job";
 constexpr char kContainer[] = "muster";
 constexpr char kGpu[] = "nvidia.com/gpu";
 constexpr char kSetOfPods[] = "hosts";  // of a JobSet
@@ -108,11 +110,14 @@ Json JobSpecOf(const Launch& launch, const LaunchPlace& place) {
 Json MetadataOf(const Launch& launch, const LaunchPlace& place) {
   Json labels = launch.labels;
   if (labels.is_null()) labels = Json::object();
+  Json annotations = {{kOfJob, launch.job}};
+  // Else Kueue would suspend all pods of a job in one of its queues when their number changes.
+  if (launch.is_elastic && labels.contains(kQueueOfKueue)) annotations[kElasticInKueue] = "true";
   labels.update(LabelsOf(launch, place));
   return {{"name", launch.name},
           {"namespace", place.name_space},
           {"labels", labels},
-          {"annotations", {{kOfJob, launch.job}}}};
+          {"annotations", annotations}};
 }
 
 const Json* ConditionOf(const Json& object, absl::string_view type) {

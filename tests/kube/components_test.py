@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import pathlib
 import secrets
 import shutil
 import ssl
@@ -15,6 +16,7 @@ import time
 from cluster import BUILD, ROOT, main
 from host_cluster import FIXED, HostTest, counting
 
+CAP_IPC_LOCK = 14
 SCALING = ROOT / "deploy/k8s/jobs/scale-by-metric"
 
 
@@ -82,12 +84,47 @@ class Webhooks(HostTest):
         self.assertEqual((done["data"]["job"], done["data"]["digest"]), ("hooked", self.digest(8)))
 
 
+class Rdma(HostTest):
+    components, jobs = ("rdma",), "muster-rdma"
+    options = {**HostTest.options, "resources": "cpu=8,memory=16Gi,rdma/hca_shared_devices_a=4"}
+
+    def test_pods_may_lock_memory_and_are_not_root(self):
+        self.submit("cards", counting(FIXED))
+        self.until_step("cards", 50)
+        for pod in self.pods("cards"):
+            first = self.cluster.container(pod["metadata"]["uid"])
+            children = pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            self.assertTrue(children, "an agent that has started a worker")
+            for process in (first, *children):
+                said = dict(line.split(":", 1) for line in pathlib.Path(f"/proc/{process}/status").read_text().splitlines())
+                self.assertEqual(set(said["Uid"].split()), {"65532"})
+                for kind in ("CapEff", "CapPrm", "CapBnd"):
+                    self.assertEqual(int(said[kind], 16), 1 << CAP_IPC_LOCK, kind)
+                self.assertEqual(said["NoNewPrivs"].strip(), "1")
+        self.assert_done("cards")
+
+
 class Scaling(HostTest):
     def prometheus(self):
-        """The number that it answers is that of the query itself."""
+        """It reads how many samples wait from this test, each second."""
+        class Exporter(http.server.BaseHTTPRequestHandler):
+            def do_GET(answer):
+                answer.send_response(200)
+                answer.send_header("Content-Type", "text/plain; version=0.0.4")
+                answer.end_headers()
+                answer.wfile.write(f"samples_waiting {self.waiting}\n".encode())
+
+            def log_message(self, *_):
+                pass
+
+        exporter = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Exporter)
+        threading.Thread(target=exporter.serve_forever, daemon=True).start()
+        self.addCleanup(exporter.shutdown)
         folder = self.cluster.folder / "prometheus"
         folder.mkdir()
-        (folder / "prometheus.yml").write_text("global: {scrape_interval: 1m}\n")
+        (folder / "prometheus.yml").write_text(json.dumps({
+            "global": {"scrape_interval": "1s"}, "scrape_configs": [{"job_name": "data", "static_configs": [{
+                "targets": [f"127.0.0.1:{exporter.server_address[1]}"]}]}]}))
         process = subprocess.Popen(
             ["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
              "--web.listen-address=127.0.0.1:9900"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -113,18 +150,27 @@ class Scaling(HostTest):
         self.cluster.kubectl("create", "secret", "generic", "-n", "muster-scaling", "muster-operator",
                              f"--from-file=token={token}", f"--from-file=authority.pem={authority}")
         objects = self.cluster.objects(SCALING)
-        changes = {"--job=": "grows", "--query=": "vector(3000000)", "--prometheus=": self.prometheus()}
+        self.waiting = 2_600_000
+        # As long as a sample counts: with the ten minutes of the example it would shrink as much later.
+        query = "sum(max_over_time(samples_waiting[10s]))"
+        changes = {"--job=": "grows", "--query=": query, "--prometheus=": self.prometheus()}
         container = next(each for each in objects if each["kind"] == "CronJob")[
             "spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
         for begin, value in changes.items():
             at = next(i for i, word in enumerate(container["args"]) if word.startswith(begin))
             container["args"][at] = begin + value
+        self.assertIn("samples_waiting[10m]", (SCALING / "cronjob.yaml").read_text())
         self.cluster.apply(objects, "muster-scaling")
         self.until("three workers", lambda: self.job("grows").get("workers") == 3, 150)
         self.assertEqual(self.job("grows")["spec"]["workers"], {"min": 1, "max": 3})
         self.assertEqual(len(self.pods("grows")), 3)
         pod = self.cluster.get("-n", "muster-scaling", "pods")[0]["metadata"]["name"]
-        self.assertIn("3 workers, and not 2", self.cluster.kubectl("logs", "-n", "muster-scaling", pod))
+        self.assertIn("2.6e+06 with 1e+06 for each worker: 3 workers, and not 2",
+                      self.cluster.kubectl("logs", "-n", "muster-scaling", pod))
+        self.waiting = 500_000
+        self.until("one worker", lambda: self.job("grows").get("workers") == 1, 150)
+        self.assertEqual(self.job("grows")["spec"]["workers"], {"min": 1, "max": 1})
+        self.assertEqual(self.job("grows")["rewinds"], 0)
 
 
 if __name__ == "__main__":

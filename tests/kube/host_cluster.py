@@ -27,6 +27,7 @@ class HostTest(ClusterTest):
     """A subclass may add components to the overlay dev."""
 
     components = ()
+    jobs = JOBS  # the namespace of their pods
     options = {"nodes": 3, "jobset": True, "KUBE_APISERVER_FLAGS": "--audit-policy-file=%(state)s/audit.yaml "
                "--audit-log-path=%(state)s/audit.log"}
     digests = {}  # of undisturbed runs of one worker, by their epochs
@@ -73,7 +74,7 @@ class HostTest(ClusterTest):
         return cls.store / "muster/identity/current/authority.pem"
 
     def setUp(self):
-        self.namespaces = [SYSTEM, JOBS]
+        self.namespaces = [SYSTEM, self.jobs]
 
     @classmethod
     def muster(cls, *words):
@@ -138,7 +139,7 @@ class HostTest(ClusterTest):
             lambda text: text if words in text else "")(self.job(job).get("waits_for", "")), seconds)
 
     def objects(self, kind, job):
-        return [each for each in self.cluster.get("-n", JOBS, kind)
+        return [each for each in self.cluster.get("-n", self.jobs, kind)
                 if each["metadata"].get("annotations", {}).get("muster.dev/job") == job]
 
     def pods(self, job):

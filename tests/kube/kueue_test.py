@@ -23,6 +23,25 @@ class Kueue(HostTest):
         self.assert_done("first")
         self.assert_done("second")
 
+    def test_an_elastic_job_is_scaled_in_its_queue(self):
+        """Its pods train on meanwhile."""
+        self.submit("elastic", counting({"min": 1, "max": 2}, epochs=32, **IN_QUEUE))
+        self.until("two workers", lambda: self.job("elastic")["workers"] == 2)
+        uid, pods = self.uid("jobs", "elastic"), {pod["metadata"]["uid"] for pod in self.pods("elastic")}
+        self.scale("elastic", 3)
+        self.until("three workers", lambda: self.job("elastic")["workers"] == 3)
+        self.assertLess(pods, {pod["metadata"]["uid"] for pod in self.pods("elastic")})
+        self.scale("elastic", 2)
+        self.until("two workers", lambda: self.job("elastic")["workers"] == 2 and len(self.pods("elastic")) == 2)
+        self.assertEqual(pods, {pod["metadata"]["uid"] for pod in self.pods("elastic")})
+        self.assertEqual(self.uid("jobs", "elastic"), uid)
+        done = self.assert_done("elastic", epochs=32)
+        self.assertEqual((done["recoveries"], done["rewinds"], done["lanes_recomputed"]), (0, 0, 0))
+
+    def scale(self, job, most):
+        status, answer = self.ask("POST", f"/v1/jobs/{job}:scale", {"workers": {"min": 1, "max": most}})
+        self.assertEqual(status, 200, answer)
+
     def test_a_job_that_kueue_stops_goes_on_later(self):
         self.submit("evicted", counting(FIXED, **IN_QUEUE))
         self.until_step("evicted", 100)

@@ -345,7 +345,8 @@ class Built(unittest.TestCase):
                               if not line.startswith("#")}
         base, gpu, rdma = lines("base"), lines("components/nvidia-gpu"), lines("components/rdma")
         self.assertEqual(base - gpu, set())
-        self.assertEqual({line.split(":")[0].strip() for line in gpu - rdma}, {"requests", "limits", "capabilities"})
+        self.assertEqual({line.split(":")[0].strip() for line in gpu - rdma}, {
+            "requests", "limits", "capabilities", "runAsNonRoot", "runAsUser"})
 
 
 class Manifests(ClusterTest):

@@ -53,7 +53,11 @@ class Readme(ClusterTest):
         self.assertEqual(answer("$jobs/first")["state"], "done", done.stdout)
         self.assertTrue(answer("$jobs/first/audit")["ok"])
         self.assertTrue(answer("-X DELETE $jobs/first")["deleting"])
-        self.assertIn("worker-0: ", next(text for line, text in said.items() if line.endswith("/logs")))
+        text_of = lambda words: next(text for line, text in said.items() if line.endswith(words))
+        self.assertIn("worker-0: ", text_of("/logs"))
+        self.assertEqual(text_of("get pods -n muster-jobs").count("muster-"), 3, "three pods are there by then")
+        self.assertIn("view 1 of worker-0, worker-1, worker-2", text_of("/events"))
+        self.assertIn("event: done", text_of("/events"))
         self.until("the end of its pods", lambda: not self.cluster.get("-n", "muster-jobs", "pods"))
 
 

@@ -94,7 +94,8 @@ class Watching(unittest.TestCase):
         slow = panels.dashboard("cluster", VARIABLES)[1]
         behind = next(panel for panel in slow if panel.title == "Workers that are behind").queries[0].expression
         with Slow(cls.cluster.processes("muster-worker", "worker-2")[0]):
-            cls.during("straggler", f"min_over_time(({behind})[5s:1s]) > 2")
+            cls.during("straggler", f"min_over_time(({behind})[5s:1s]) > 2 and on () "
+                       'ALERTS{alertname="MusterStraggler",member="worker-2"}')
 
         cls.checkpoints.fill()
         cls.during("checkpoints", 'count(increase(muster_checkpoint_failures_total{reason="not_written"}[5s]) > 0) == 4'
@@ -168,6 +169,10 @@ class Watching(unittest.TestCase):
                     self.assertLess(max(values), max(behind[series]), name)
         self.assertGreater(self.most("job", "Slowest worker", "times", "straggler"), 2)
         self.assertGreater(self.most("member", "Times as long as others", "times", "straggler"), 2)
+        self.assertIn("MusterStraggler", self.alerts("straggler"))
+        self.assertGreater(max(value for labels, values in self.prometheus.over(
+            "muster:member_slowness:ratio5m", *self.span("straggler")) for _, value in values
+            if labels["member"] == "worker-2"), 1.5)
         waiting = self.named("job", "Waiting for others", "straggler")
         for other in OTHERS:
             self.assertGreater(max(waiting[other]), min(waiting["worker-2"]))

@@ -43,6 +43,18 @@ TEST(Objects, AFixedJobIsAJobSetAndAnElasticOneAJob) {
   EXPECT_EQ(Made(elastic, true)["kind"], "Job");
 }
 
+// Kueue would end all pods of a job whose number of pods changes, and gate those of one that is in
+// no queue for ever.
+TEST(Objects, OnlyAnElasticJobInAQueueIsElasticForKueue) {
+  constexpr char kMark[] = "kueue.x-k8s.io/elastic-job";
+  Launch elastic = kFixed;
+  elastic.is_elastic = true;
+  EXPECT_EQ(Made(elastic, true)["metadata"]["annotations"][kMark], "true");
+  EXPECT_FALSE(Made(kFixed, true)["metadata"]["annotations"].contains(kMark));
+  elastic.labels.clear();
+  EXPECT_FALSE(Made(elastic, true)["metadata"]["annotations"].contains(kMark));
+}
+
 TEST(Objects, WhatIsMadeBearsTheJobItsLabelsAndOurExitCodes) {
   const nlohmann::json set = Made(kFixed, true);
   EXPECT_EQ(set["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "team");
