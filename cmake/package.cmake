@@ -1,0 +1,15 @@
+# `./dev package`: a package of Debian 12, of what people get and of LibTorch. It is a folder, /opt/muster, as `cmake
+# --install` makes it elsewhere, with the command `muster` in everybody's PATH by an alternative.
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The Muster developers <muster@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains neural networks on clusters: the same bits on any number of workers")
+set(CPACK_PACKAGING_INSTALL_PREFIX /opt/muster)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_COMPRESSION_TYPE zstd)
+# Of the system's libraries those of Debian are named, with their versions.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${torch_root}/lib ${MUSTER_TORCH_DIR}/nvidia/cu13/lib)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/deploy/package/postinst ${CMAKE_SOURCE_DIR}/deploy/package/prerm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+include(CPack)
