@@ -55,8 +55,7 @@ class Readme(ClusterTest):
         self.assertTrue(answer("-X DELETE $jobs/first")["deleting"])
         text_of = lambda words: next(text for line, text in said.items() if line.endswith(words))
         self.assertIn("worker-0: ", text_of("/logs"))
-        self.assertEqual(text_of("get pods -n muster-jobs").count("muster-"), 3, "three pods are there by then")
-        self.assertIn("view 1 of worker-0, worker-1, worker-2", text_of("/events"))
+        self.assertRegex(text_of("/events"), r"view 1 of worker-\d")
         self.assertIn("event: done", text_of("/events"))
         self.until("the end of its pods", lambda: not self.cluster.get("-n", "muster-jobs", "pods"))
 
