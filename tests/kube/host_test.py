@@ -74,7 +74,7 @@ class Host(HostTest):
 
     def test_the_coordinator_is_killed(self):
         """Its container, in the middle of a run of a job whose number of pods may change."""
-        self.submit("killed-too", counting({"min": 2, "max": 3}, epochs=16))
+        self.submit("killed-too", counting({"min": 2, "max": 3}, epochs=8))
         self.until("all workers", lambda: self.job("killed-too")["workers"] == 3)
         before = self.uid("jobs", "killed-too")
         pods = {pod["metadata"]["uid"] for pod in self.pods("killed-too")}
@@ -83,7 +83,7 @@ class Host(HostTest):
             "restartCount"] > 0 and self.job("killed-too").get("state") == "running")
         self.assertEqual(self.uid("jobs", "killed-too"), before)
         self.assertEqual({pod["metadata"]["uid"] for pod in self.pods("killed-too")}, pods)
-        done = self.assert_done("killed-too", epochs=16)
+        done = self.assert_done("killed-too", epochs=8)
         self.assertEqual((done["rewinds"], done["lanes_recomputed"]), (0, 0))
 
     def test_it_is_stopped_and_resumed_with_other_pods(self):
