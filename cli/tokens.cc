@@ -41,7 +41,7 @@ std::string AuthorityFileAtHome(const TokenPlaces& places) {
 }
 
 bool IsTrustedAtHome(const TokenPlaces& places, const Trust& trust) {
-  return ReadWholeFile(AuthorityFileAtHome(places), kMostPemBytes).value_or("") ==
+  return ReadGivenFile(AuthorityFileAtHome(places), kMostPemBytes).value_or("") ==
          trust.authority_pem;
 }
 

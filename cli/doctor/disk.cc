@@ -19,6 +19,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/format.h"
 #include "lib/base/descriptor.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/printable.h"
 #include "lib/base/whole_file.h"
 
@@ -73,7 +74,7 @@ const Kind* KindOf(int64_t number) {
 }
 
 void Probe(const std::string& folder, DiskFacts& facts) {
-  std::string path = folder + "/.muster-doctor-XXXXXX";
+  std::string path = absl::StrCat(folder, "/", kProbePrefix, "XXXXXX");
   const Descriptor file(mkostemp(path.data(), O_CLOEXEC));
   if (file.get() < 0) {
     facts.writes = FileError(errno, "make a file in", folder);

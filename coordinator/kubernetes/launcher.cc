@@ -91,12 +91,19 @@ void Launcher::Run() {
     LookAtRights();
     if (const LaunchesPtr wanted = options_.wanted()) {
       Look(*wanted);
-      options_.note_trouble(cannot_see_.empty() ? absl::StrJoin(lacks_, "; ") : cannot_see_);
+      NoteTrouble(cannot_see_.empty() ? absl::StrJoin(lacks_, "; ") : cannot_see_);
     }
     if (stop_.WaitFor(kLook)) break;
   }
   job_sets_.reset();
   watchers_.clear();
+}
+
+void Launcher::NoteTrouble(const std::string& trouble) {
+  options_.note_trouble(trouble);
+  if (std::exchange(trouble_, trouble) == trouble) return;
+  if (trouble.empty()) return LogInfo("nothing keeps this coordinator from making pods any more");
+  LogWarning("no pods can be made for jobs: %s", trouble);
 }
 
 // Whether the cluster has JobSets, which may come later, and go; and, the first time, what we may
@@ -147,44 +154,49 @@ void Launcher::LookAtRights() {
     const absl::StatusOr<KubeAnswer> answer =
         api_.Ask("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
                  ReviewOf(place_.name_space, right), kJson);
-    if (!answer.ok() || answer->status != 201) {  // nobody knows: all is asked again
-      lacks_.merge(lacks);
-      look_at_rights_ =
-          Now() + PauseFor(rights_backoff_, answer.ok() ? answer->retry_after : std::nullopt);
-      return;
-    }
+    if (!answer.ok() || answer->status != 201)
+      return AskAgain(std::move(lacks), answer.ok() ? answer->retry_after : std::nullopt);
     if (IsAllowedIn(answer->body)) continue;
     const std::string lack = absl::StrFormat(
         "the service account of this coordinator may not %s %s in namespace %s of "
         "Kubernetes: grant it, as deploy/k8s/base does; jobs get no pods without it",
         right.verb, right.resource, place_.name_space);
-    if (!lacks_.contains(lack)) LogWarning("%s", lack);
     lacks.insert(lack);
   }
-  if (const std::string refusal = RefusalOfTemplate(); !refusal.empty()) {
-    if (!lacks_.contains(refusal)) LogWarning("%s", refusal);
-    lacks.insert(refusal);
-  }
+  std::optional<Duration> retry_after;
+  const absl::StatusOr<std::string> refusal = RefusalOfTemplate(retry_after);
+  if (!refusal.ok()) return AskAgain(std::move(lacks), retry_after);
+  if (!refusal->empty()) lacks.insert(*refusal);
   rights_backoff_.Reset();
   lacks_ = std::move(lacks);
   look_at_rights_ = lacks_.empty() ? std::nullopt : std::optional(Now() + options_.look_for_rights);
 }
 
+// Nobody knows all: what was known stays, and all is asked again.
+void Launcher::AskAgain(std::set<std::string> lacks, std::optional<Duration> retry_after) {
+  lacks_.merge(lacks);
+  look_at_rights_ = Now() + PauseFor(rights_backoff_, retry_after);
+}
+
 // Why Kubernetes would make nothing of the template, or in the namespace, whatever job it is for;
-// empty: it would, or does not say.
-std::string Launcher::RefusalOfTemplate() {
+// empty: it would. An error: it does not say.
+absl::StatusOr<std::string> Launcher::RefusalOfTemplate(std::optional<Duration>& retry_after) {
   static const Launch kExample = {
       .name = "muster-template", .job = "muster-template", .hosts = 1, .is_elastic = true};
-  const absl::StatusOr<KubeAnswer> tried = Create(kExample, "&dryRun=All");
-  if (!tried.ok()) return "";
-  const absl::Status refusal = StatusOfAnswer(*tried);
+  if (has_made_one_) return "";
+  MUSTER_ASSIGN_OR_RETURN(const KubeAnswer tried, Create(kExample, "&dryRun=All"));
+  retry_after = tried.retry_after;
+  const absl::Status refusal = StatusOfAnswer(tried);
+  // Of who decides about single objects, perhaps by labels that jobs have and this one has not.
+  const bool is_of_policy = IsRefusedByPolicy(tried.body);
+  if (refusal.ok() || is_of_policy || absl::IsPermissionDenied(refusal)) return "";
   if (absl::IsInvalidArgument(refusal))
     return absl::StrCat("no job can have pods of this template: ", refusal.message(),
                         "; correct --launch-pod and start the coordinator again");
   if (absl::IsNotFound(refusal))
     return absl::StrCat("no pods can be made in namespace ", place_.name_space, ": ",
                         refusal.message(), "; make it, or name another one (--launch-namespace)");
-  return "";
+  return refusal;
 }
 
 WatcherEvents Launcher::EventsOf(LaunchKind kind) {
@@ -350,6 +362,7 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
         const MutexLock lock(mutex_);
         ++changes_;
         seen_.launches.try_emplace(made->name, *made);
+        has_made_one_ = true;
         return absl::OkStatus();
       }
       break;

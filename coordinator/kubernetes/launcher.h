@@ -70,7 +70,9 @@ class Launcher {
   void Run();
   void FindOut();
   void LookAtRights();
-  std::string RefusalOfTemplate();
+  absl::StatusOr<std::string> RefusalOfTemplate(std::optional<Duration>& retry_after);
+  void AskAgain(std::set<std::string> lacks, std::optional<Duration> retry_after);
+  void NoteTrouble(const std::string& trouble);
   void Look(const Launches& wanted);
   void TakeSteps(const std::vector<LaunchStep>& steps);
   absl::Status Take(const LaunchStep& step, std::optional<Duration>& retry_after);
@@ -94,6 +96,8 @@ class Launcher {
   absl::Status discovery_;                    // the last try to find that out
   Backoff discovery_backoff_;
   Time next_discovery_{};
+  bool has_made_one_ = false;           // so that the template is one that can be used
+  std::string trouble_;                 // that was noted last
   std::set<std::string> lacks_;         // rights, a template that can be used: for people
   Backoff rights_backoff_;              // while nobody says which it has
   std::optional<Time> look_at_rights_;  // when; nothing: it has all

@@ -38,9 +38,18 @@ constexpr int kMostPodFailures = 100;  // of a host, at pauses of up to six minu
 // its bytes.
 constexpr int kDeepest = 64;
 
+// A page of pods has some ten thousand; of as many small ones as fit into the bytes that are taken
+// each would need a hundred times its own.
+constexpr int64_t kMostValues = 4'000'000;
+
+// Discarded: it is no JSON, or too much.
 Json Parse(absl::string_view text) {
-  const auto keeps = [](int depth, Json::parse_event_t, Json&) { return depth <= kDeepest; };
-  return Json::parse(text.begin(), text.end(), keeps, /*allow_exceptions=*/false);
+  int64_t values = 0;
+  const auto keeps = [&](int depth, Json::parse_event_t, Json&) {
+    return ++values <= kMostValues && depth <= kDeepest;
+  };
+  Json json = Json::parse(text.begin(), text.end(), keeps, /*allow_exceptions=*/false);
+  return values <= kMostValues ? json : Json(Json::value_t::discarded);
 }
 
 // null where there is no such thing.
@@ -377,6 +386,12 @@ std::string MessageIn(absl::string_view body) {
 
 bool IsThereAlready(absl::string_view body) {
   return TextOf(At(Parse(body), "reason")) == "AlreadyExists";
+}
+
+bool IsRefusedByPolicy(absl::string_view body) {
+  const std::string message = TextOf(At(Parse(body), "message"));
+  return absl::StrContains(message, "denied the request") ||
+         absl::StrContains(message, "denied request");
 }
 
 bool IsNamespaceEnding(absl::string_view body) {

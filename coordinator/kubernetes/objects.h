@@ -119,6 +119,8 @@ absl::StatusOr<WatchLine> LineIn(absl::string_view line);
 std::string MessageIn(absl::string_view body);
 // That it refuses to make what bears the name of something that is there.
 bool IsThereAlready(absl::string_view body);
+// That a policy or webhook of somebody's has refused it, and not the API itself.
+bool IsRefusedByPolicy(absl::string_view body);
 // That it refuses to make anything in a namespace that is being deleted.
 bool IsNamespaceEnding(absl::string_view body);
 

@@ -27,7 +27,8 @@ absl::Status CheckOwnFolder(const std::string& folder) {
        it.increment(error)) {
     const std::string name = it->path().filename().string();
     // What is made before the folder has its mark.
-    const bool is_begun = name == kOwnFolderLock || absl::StartsWith(name, kOwnFolderMark);
+    const bool is_begun = name == kOwnFolderLock || absl::StartsWith(name, kOwnFolderMark) ||
+                          absl::StartsWith(name, kProbePrefix);
     if (!is_begun && (foreign.empty() || name < foreign)) foreign = name;
   }
   if (foreign.empty()) return absl::OkStatus();

@@ -13,6 +13,9 @@ inline constexpr char kOwnFolderMark[] = "muster-folder";
 // Held by the one that uses the folder; it may be there before the mark.
 inline constexpr char kOwnFolderLock[] = "lock";
 
+// Of files that `muster doctor` makes for a moment, to see whether it can.
+inline constexpr char kProbePrefix[] = ".muster-doctor-";
+
 // `folder` is there; from now on it has the mark. Errors as FileError.
 absl::Status MarkOwnFolder(const std::string& folder);
 

@@ -47,6 +47,26 @@ absl::Status WriteAndSync(const std::string& path, absl::string_view content) {
   return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(errno, "sync", path);
 }
 
+absl::Status MayNotBeRead(const std::string& path) {
+  return absl::PermissionDeniedError(absl::StrCat(
+      "'", path, "' may not be read by this user: give the command as the one who may"));
+}
+
+absl::StatusOr<std::string> ReadAll(int file, const std::string& path, size_t most_bytes) {
+  std::string content;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t n = read(file, buffer.data(), buffer.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError(errno, "read", path);
+    if (n == 0) return content;
+    content.append(buffer.data(), static_cast<size_t>(n));
+    if (content.size() > most_bytes)
+      return absl::DataLossError(
+          absl::StrCat("'", path, "' is longer than ", most_bytes, " bytes"));
+  }
+}
+
 // Of what is there: something else, or a link that leads nowhere.
 std::error_code WhyNoDirectory(const std::filesystem::path& path) {
   struct stat status {};
@@ -90,9 +110,7 @@ absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path, int flags) {
     const int error = errno;
     MUSTER_RETURN_IF_ERROR(CheckRegularFile(path));
     const bool only_reads = (flags & O_ACCMODE) == O_RDONLY;
-    if (only_reads && error == EACCES)
-      return absl::PermissionDeniedError(absl::StrCat(
-          "'", path, "' may not be read by this user: give the command as the one who may"));
+    if (only_reads && error == EACCES) return MayNotBeRead(path);
     return FileError(error, (flags & O_CREAT) != 0 ? "create" : "open", path);
   }
   struct stat status {};
@@ -137,30 +155,18 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes) {
   MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path, O_RDONLY));
-  std::string content;
-  std::array<char, 4096> buffer{};
-  for (;;) {
-    const ssize_t n = read(file.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return FileError(errno, "read", path);
-    if (n == 0) return content;
-    content.append(buffer.data(), static_cast<size_t>(n));
-    if (content.size() > most_bytes)
-      return absl::DataLossError(
-          absl::StrCat("'", path, "' is longer than ", most_bytes, " bytes"));
-  }
+  return ReadAll(file.get(), path, most_bytes);
 }
 
 absl::StatusOr<std::string> ReadGivenFile(const std::string& path, size_t most_bytes) {
-  std::error_code error;
-  const std::filesystem::path real = std::filesystem::canonical(path, error);
-  if (error) return FileError(error.value(), "read", path);
-  const std::filesystem::file_status there = std::filesystem::status(real, error);
-  if (!error && !std::filesystem::is_regular_file(there))
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is no file"));
-  absl::StatusOr<std::string> text = ReadWholeFile(real.string(), most_bytes);
-  if (absl::IsDataLoss(text.status())) return absl::InvalidArgumentError(text.status().message());
-  return text;
+  const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+  if (!file.is_open()) return errno == EACCES ? MayNotBeRead(path) : FileError(errno, "read", path);
+  struct stat there {};
+  if (fstat(file.get(), &there) != 0) return FileError(errno, "look at", path);
+  if (!S_ISREG(there.st_mode))
+    return absl::DataLossError(
+        absl::StrCat("'", path, "' is ", KindOf(there.st_mode), ": name a file"));
+  return ReadAll(file.get(), path, most_bytes);
 }
 
 }  // namespace muster

@@ -47,7 +47,7 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view content);
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes = 1 << 20);
 
 // Likewise of one that a person names, or that Kubernetes mounts: where it is a link, of what that
-// leads to, and no error says to remove anything. kInvalidArgument: it is no file, or too long.
+// leads to, and no error says to remove anything. kDataLoss: it is no file, or too long.
 absl::StatusOr<std::string> ReadGivenFile(const std::string& path, size_t most_bytes = 1 << 20);
 
 }  // namespace muster

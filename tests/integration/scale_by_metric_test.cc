@@ -19,7 +19,9 @@
 namespace muster::integration {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ScaleByMetricTest : public ::testing::Test {
  protected:
@@ -83,7 +85,12 @@ TEST_F(ScaleByMetricTest, AJobHasAsManyWorkersAsTheMetricAsksFor) {
   WriteFile(folder_ / "token", "muster-nobody-0123456789abcdef");
   EXPECT_THAT(Scale("vector(1)", {"--token-file=" + (folder_ / "token")}),
               HasSubstr("answers 401"));
+  WriteFile(folder_ / "token", "muster-secret\r\nX: y");
+  EXPECT_THAT(Scale("vector(1)", {"--token-file=" + (folder_ / "token")}),
+              AllOf(HasSubstr("holds no token, which is one word"), Not(HasSubstr("secret"))));
   EXPECT_THAT(Scale("vector(1)", {"--max=0"}), HasSubstr("2 usage:"));
+  EXPECT_THAT(Scale("vector(1)", {"--prometheus=127.0.0.1:1"}),
+              HasSubstr("--prometheus has to be an address"));
 
   EXPECT_EQ(cluster_.Say({"cancel", "job"}).exit_code, 0);
   EXPECT_THAT(Scale("vector(30)"), HasSubstr("is cancelled: nothing is scaled"));

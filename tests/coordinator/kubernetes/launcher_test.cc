@@ -81,8 +81,10 @@ class LauncherTest : public testing::Test {
   // What the API does; `refuse_` before that, for so many requests of that method.
   http::Response Answer(const http::Request& request) {
     const MutexLock lock(mutex_);
-    if (request.method == "POST" && absl::StrContains(request.body, "muster-template"))
+    if (request.method == "POST" && absl::StrContains(request.body, "muster-template")) {
+      ++tried_;
       return template_answer_;
+    }
     calls_.push_back(request.method + " " + request.path);
     if (request.headers.at("authorization") != "Bearer " + token_)
       return Status(401, "no such token");
@@ -217,6 +219,7 @@ class LauncherTest : public testing::Test {
   int version_ = 1, made_ = 0, trials_ = 0, lists_ = 0, refuse_ = 0;
   http::Response refusal_;
   std::string refused_method_, refused_path_;
+  int tried_ = 0;  // of the template
   http::Response template_answer_ = {.status = 201, .body = "{}"};
   std::string denied_;              // what a review of rights says no to
   std::string unreviewed_;          // and fails for
@@ -311,6 +314,13 @@ TEST_F(LauncherTest, ATemplateThatIsRefusedIsSaidAtTheStart) {
     const MutexLock lock(mutex_);
     EXPECT_THAT(trouble_, HasSubstr("422: spec.template.spec.containers[0].image"));
     EXPECT_TRUE(jobs_.empty());
+    template_answer_ = Status(503, "busy");
+    tried_ = 0;
+  }
+  Until([&] { return tried_ > 2; });
+  {
+    const MutexLock lock(mutex_);
+    EXPECT_THAT(trouble_, HasSubstr("422: ")) << "what is not known does not count";
     template_answer_ = Status(404, "namespaces \"jobs\" not found");
   }
   Until([&] { return absl::StrContains(trouble_, "no pods can be made in namespace jobs: "); });
@@ -319,6 +329,18 @@ TEST_F(LauncherTest, ATemplateThatIsRefusedIsSaidAtTheStart) {
     template_answer_ = {.status = 201, .body = "{}"};
   }
   Until([&] { return trouble_.empty(); });
+}
+
+// A policy may ask for a label that jobs have, and the example has not.
+TEST_F(LauncherTest, WhatAPolicySaysOfTheExampleIsNotSaidOfAllJobs) {
+  template_answer_ = Status(422,
+                            "jobs.batch \"muster-template\" is forbidden: "
+                            "ValidatingAdmissionPolicy 'queues' denied request: no queue");
+  Want({});
+  Begin();
+  Until([&] { return tried_ == 1 && trouble_ != "unsaid"; });
+  const MutexLock lock(mutex_);
+  EXPECT_EQ(trouble_, "");
 }
 
 TEST_F(LauncherTest, ARightThatIsLackingIsNotForgottenWhereOthersCannotBeLookedAt) {

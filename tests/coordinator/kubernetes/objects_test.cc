@@ -92,6 +92,13 @@ TEST(Objects, ATemplateThatIsNoneIsRefused) {
   }
 }
 
+// Each would take a hundred times its bytes.
+TEST(Objects, AListOfMillionsOfNothingsIsNoList) {
+  std::string text = R"({"metadata":{"resourceVersion":"1"},"items":[[])";
+  for (int i = 0; i < 5'000'000; ++i) text += ",[]";
+  EXPECT_FALSE(ListIn(text + "]}").ok());
+}
+
 TEST(Objects, AClustersIdBecomesALabel) {
   EXPECT_EQ(LabelOf("598ddf167c0aeee7aa09dd14ec03da12"), "598ddf167c0aeee7aa09dd14ec03da12");
   EXPECT_THAT(LabelOf(std::string(200, 'a')), testing::MatchesRegex("id-[0-9a-f]{16}"));

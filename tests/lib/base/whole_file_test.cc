@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -177,6 +178,22 @@ TEST_F(WholeFile, ReadingHasABound) {
   ASSERT_TRUE(ReplaceFile(dir_ + "/file", std::string(101, 'x')).ok());
   EXPECT_EQ(ReadWholeFile(dir_ + "/file", 101)->size(), 101U);
   EXPECT_EQ(ReadWholeFile(dir_ + "/file", 100).status().code(), absl::StatusCode::kDataLoss);
+}
+
+// It is a person's own: nothing is to be removed there, nor is it in the wrong folder.
+TEST_F(WholeFile, AFileThatIsGivenIsReadThroughLinksAndNothingElseIsRead) {
+  ASSERT_TRUE(ReplaceFile(dir_ + "/file", "text").ok());
+  std::filesystem::create_symlink("file", dir_ + "/link");
+  EXPECT_EQ(ReadGivenFile(dir_ + "/link").value_or(""), "text");
+  EXPECT_EQ(ReadGivenFile(dir_ + "/gone").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(mkfifo((dir_ + "/pipe").c_str(), 0600), 0);
+  for (const auto& [path, kind] : std::map<std::string, std::string>{
+           {dir_, "a directory"}, {dir_ + "/pipe", "a pipe"}, {"/dev/zero", "a device"}}) {
+    const absl::Status refused = ReadGivenFile(path).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kDataLoss) << path;
+    EXPECT_EQ(std::string(refused.message()), "'" + path + "' is " + kind + ": name a file");
+  }
+  EXPECT_EQ(ReadGivenFile(dir_ + "/file", 3).status().code(), absl::StatusCode::kDataLoss);
 }
 
 }  // namespace

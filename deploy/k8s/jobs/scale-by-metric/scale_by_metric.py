@@ -45,6 +45,10 @@ def arguments(words):
         parser.error("--per-worker has to be above 0")
     if not 1 <= given.min <= given.max:
         parser.error("--min has to be 1 or more, and --max not below it")
+    for option, address, schemes in (("--prometheus", given.prometheus, ("http", "https")), ("--to", given.to, ("https",))):
+        url = urllib.parse.urlsplit(address)
+        if url.scheme not in schemes or not url.hostname:
+            parser.error(f"{option} has to be an address such as {schemes[0]}://HOST:PORT")
     return given
 
 
@@ -65,15 +69,19 @@ def ask(connection, who, method, path, body=None, headers=()):
     try:
         connection.request(method, path, body=body, headers=dict(headers))
         answer = connection.getresponse()
-        text = answer.read(BYTES)
-        said = json.loads(text)
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        text = answer.read(BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
         raise Refused(f"{who} does not answer: {error}") from error
     finally:
         connection.close()
     if answer.status != 200:
-        raise Refused(f"{who} answers {answer.status}: {text.decode(errors='replace')[:500]}")
-    return said
+        raise Refused(f"{who} answers {answer.status}: {text[:500].decode(errors='replace')}")
+    if len(text) > BYTES:
+        raise Refused(f"{who} answers with more than {BYTES} bytes")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise Refused(f"{who} answers with what is no JSON: {text[:200].decode(errors='replace')}") from None
 
 
 def measured(given):
@@ -84,11 +92,23 @@ def measured(given):
     query = urllib.parse.urlencode({"query": given.query})
     path = f"{url.path.rstrip('/')}/api/v1/query?{query}"
     said = ask(connection, f"Prometheus at {given.prometheus}", "GET", path)
-    found = said["data"]["result"]
-    values = [found[1]] if said["data"]["resultType"] == "scalar" else [series["value"][1] for series in found]
-    if len(values) != 1 or not math.isfinite(float(values[0])):
+    try:
+        found = said["data"]["result"] if said["status"] == "success" else None
+        values = [found[1]] if said["data"]["resultType"] == "scalar" else [series["value"][1] for series in found]
+        values = [float(value) for value in values if isinstance(value, str) and "_" not in value]
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise Refused(f"Prometheus at {given.prometheus} answers with what is no result: {str(said)[:200]}") from None
+    if len(values) != 1 or not math.isfinite(values[0]):
         raise Refused(f"--query has {len(values)} results, and not one number: sum() makes one of several")
-    return float(values[0])
+    return values[0]
+
+
+def token_in(path):
+    with open(path, encoding="utf-8") as file:
+        token = file.read(4096).strip()
+    if not (token.isascii() and token.isprintable()) or len(token.split()) != 1:
+        raise Refused(f"{path} holds no token, which is one word, as muster token make prints it")
+    return token
 
 
 def wanted(value, per_worker, current, least, most, tolerance):
@@ -99,8 +119,7 @@ def wanted(value, per_worker, current, least, most, tolerance):
 
 
 def scale(given):
-    with open(given.token_file, encoding="utf-8") as file:
-        token = file.read().strip()
+    token = token_in(given.token_file)
     trust = ssl.create_default_context(cafile=given.authority)
     trust.check_hostname = False  # names of hosts prove nothing
     url = urllib.parse.urlsplit(given.to)
