@@ -213,6 +213,10 @@ std::vector<Check> FolderChecks(const Scope& scope) {
   const std::string& folder = scope.folder;
   std::vector<Check> checks;
   checks.push_back({kFolder, "use", kDiskHangs, [folder, in_use = scope.in_use] {
+                      std::error_code none;
+                      if (std::filesystem::exists(folder, none) &&
+                          !std::filesystem::is_directory(folder, none))
+                        return Findings{doctor::Skipped("use", "It is no folder.")};
                       const absl::Status ours = CheckOwnFolder(folder);
                       if (!ours.ok())
                         return Findings{doctor::Problem("use", doctor::Sentence(ours.message()),

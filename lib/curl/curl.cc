@@ -1,5 +1,6 @@
 #include "lib/curl/curl.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/ascii.h"
@@ -35,9 +36,14 @@ bool Append(CurlHeaders& headers, const std::string& line) {
 std::optional<int64_t> RetryAfterIn(absl::string_view line) {
   constexpr absl::string_view kName = "retry-after:";
   if (!absl::StartsWithIgnoreCase(line, kName)) return std::nullopt;
+  // Of what is longer it is known that callers have a bound.
+  constexpr size_t kMostDigits = 9;
+  const absl::string_view value = absl::StripAsciiWhitespace(line.substr(kName.size()));
   int64_t seconds = 0;
-  const std::string value(absl::StripAsciiWhitespace(line.substr(kName.size())));
-  return ParseDigits(value, &seconds) ? std::optional(seconds) : std::nullopt;
+  if (!ParseDigits(value.substr(0, kMostDigits), &seconds)) return std::nullopt;
+  const absl::string_view more = value.size() > kMostDigits ? value.substr(kMostDigits) : "";
+  if (!std::all_of(more.begin(), more.end(), absl::ascii_isdigit)) return std::nullopt;
+  return more.empty() ? seconds : kMostRetryAfter;
 }
 
 void StopWith(CURL* curl, const std::atomic<bool>& stop) {

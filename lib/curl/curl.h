@@ -27,8 +27,9 @@ using CurlHeaders = std::unique_ptr<curl_slist, FreeCurlList>;
 // False: there is no memory, and nothing is added.
 bool Append(CurlHeaders& headers, const std::string& line);
 
-// The seconds that a line of an answer's head asks to wait for. Nothing: it is another line, or
-// names a date.
+// The seconds that a line of an answer's head asks to wait for, of more than these as many.
+// Nothing: it is another line, or names a date.
+inline constexpr int64_t kMostRetryAfter = 999'999'999;
 std::optional<int64_t> RetryAfterIn(absl::string_view line);
 
 // The request on `curl` is broken off once `stop` is true, which is looked at about once a second.

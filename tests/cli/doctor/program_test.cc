@@ -165,6 +165,7 @@ TEST(DoctorTest, AFolderThatMusterWouldNotTake) {
   others.Expect("folder", "use", "problem", "holds other files (mine)", "name another folder");
   const Diagnosis no_folder(Muster({"doctor", "--dir", folder + "/mine"}));
   EXPECT_EQ(no_folder.exit_code, 1);
+  no_folder.Expect("folder", "use", "skipped", "It is no folder");
   no_folder.Expect("folder", "disk", "problem", "which is no folder", "name another folder");
   no_folder.Expect("folder", "certificate of the coordinator", "skipped", "There is none");
 }
