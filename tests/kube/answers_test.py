@@ -223,6 +223,7 @@ class Answers(AnswersTest):
         """By Priority and Fairness, as in a cluster that is too busy."""
         self.submit("before", counting(FIXED, epochs=8))
         self.until_step("before", 50)
+        self.uid("jobsets", "before")
         # A level that has no room takes one request at a time all the same. So another one is under way there.
         group = "flowcontrol.apiserver.k8s.io/v1"
         no_room = [

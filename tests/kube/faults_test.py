@@ -45,6 +45,7 @@ class Faults(HostTest):
         """As when it has expired: the account is made anew, so that the API takes no token of the one before."""
         self.submit("token", counting(FIXED, epochs=8))
         self.until_step("token", 50)
+        self.uid("jobsets", "token")
         self.cluster.kubectl("delete", "serviceaccount", "-n", SYSTEM, "muster-coordinator")
         self.put_back()
         # The API knows a token for some seconds longer.
@@ -118,6 +119,7 @@ class Faults(HostTest):
     def test_a_pod_is_evicted(self):
         self.submit("evicted", counting(FIXED))
         self.until_step("evicted", 50)
+        self.uid("jobsets", "evicted")
         pod = self.pods("evicted")[1]["metadata"]
         self.cluster.kubectl("create", "--raw", f"/api/v1/namespaces/{JOBS}/pods/{pod['name']}/eviction", "-f", "-",
                              text=json.dumps({"apiVersion": "policy/v1", "kind": "Eviction",
@@ -133,6 +135,8 @@ class Faults(HostTest):
         self.submit("fixed", counting(FIXED, epochs=16))
         # Whoever is alone holds the only copy of the parameters.
         self.until("all workers", lambda: self.job("node")["workers"] == 3 and self.job("fixed")["workers"] == 3)
+        self.uid("jobs", "node")
+        self.uid("jobsets", "fixed")
         system = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["spec"]["nodeName"]
         on = {pod["spec"]["nodeName"]: pod for pod in self.pods("node") if pod["spec"]["nodeName"] != system}
         self.assertTrue(on, "each pod of the job is on the coordinator's node")

@@ -55,6 +55,7 @@ class Host(HostTest):
     def test_a_pod_is_killed(self):
         self.submit("killed", counting(FIXED))
         self.until_step("killed", 50)
+        self.uid("jobsets", "killed")
         pods = {pod["metadata"]["uid"] for pod in self.pods("killed")}
         self.cluster.kill_container(sorted(pods)[1])
         self.until("another pod in its place", lambda: len(
