@@ -146,8 +146,7 @@ class Answers(AnswersTest):
         self.submit("forgotten", counting(FIXED, epochs=8))
         self.until_step("forgotten", 50)
         uid = self.uid("jobsets", "forgotten")
-        coordinator = next(int(process.name) for process in pathlib.Path("/proc").glob("[0-9]*")
-                           if b"muster-coordinator\0" in (process / "cmdline").read_bytes())
+        coordinator = self.cluster.container(self.coordinator()["metadata"]["uid"])
         # It does not run meanwhile, so that it asks for more only when there is none to be had; nor does its kubelet, which
         # would start it anew for that.
         node = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["spec"]["nodeName"]
@@ -155,6 +154,10 @@ class Answers(AnswersTest):
         for process in stopped:
             os.kill(process, signal.SIGSTOP)
         try:
+            # So that its watch has ended before the memory of the next API begins, also where nothing else happens.
+            for _ in range(3):
+                self.cluster.kubectl("create", "configmap", "-n", "default", "passes")
+                self.cluster.kubectl("delete", "configmap", "-n", "default", "passes")
             told = len(self.calls())
             api = self.cluster.process("kube-apiserver")
             ended = self.cluster.signal_to_end("kube-apiserver", signal.SIGTERM)
@@ -343,7 +346,8 @@ class Answers(AnswersTest):
         for job, workers, epochs in (("second", elastic, 1000), ("third", FIXED, 8)):
             self.cut(lambda: self.submit(job, counting(workers, epochs)),
                      lambda: self.objects("jobsets", job) or self.objects("jobs", job))
-        self.cut(lambda: self.ask("POST", "/v1/jobs/second:cancel"), lambda: not self.objects("jobs", "second"))
+        self.cut(lambda: self.ask("POST", "/v1/jobs/second:cancel"), lambda: all(
+            "deletionTimestamp" in job["metadata"] for job in self.objects("jobs", "second")))
         self.until_state("second", "cancelled")
         for job in ("first", "third"):
             self.assertEqual(self.assert_done(job, epochs=8)["rewinds"], 0)
