@@ -49,6 +49,7 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetGauge("muster_disk_free_bytes", "store");
   metrics.GetGauge("muster_disk_size_bytes", "store");
   metrics.GetGauge("muster_journal_writable");
+  metrics.GetGauge("muster_launcher_trouble");
   metrics.GetGauge("muster_certificate_end_timestamp_seconds");
   for (const char* queue : {"mailbox", "transport", "checkpoint"})
     metrics.GetGauge("muster_queue_depth", queue);
