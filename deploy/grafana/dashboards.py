@@ -276,6 +276,9 @@ COORDINATOR = Dashboard(
         Panel("Events for webhooks", (("sum by (result) (increase(muster_webhook_deliveries_total" + RATE + "))",
                                        "{{result}}"),), "short",
               "failed is tried again. given_up, dropped and unreadable: somebody is not told of them."),
+        Panel("Kept from making pods", (("max(muster_launcher_trouble) or vector(0)", "kept from it"),), "bool",
+              "Of a coordinator that makes pods for jobs in Kubernetes: its API is away or refuses it, or the template of "
+              "pods is one that it refuses. muster doctor --to says which.", maximum=1, thresholds=((1, RED),)),
         Panel("Event streams dropped", (("increase(muster_sse_dropped_total" + RATE + ")", "streams"),), "short",
               "Of clients that read too slowly; they come again."),
     ))
