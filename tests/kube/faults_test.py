@@ -131,12 +131,10 @@ class Faults(HostTest):
 
     def test_zz_a_node_is_lost(self):
         """The last one by its name, as it does not come back. Its pod is replaced once that is certain."""
-        self.submit("node", counting({"min": 2, "max": 3}, epochs=48))
-        self.submit("fixed", counting(FIXED, epochs=16))
+        self.submit("node", counting({"min": 2, "max": 3}, epochs=16))
         # Whoever is alone holds the only copy of the parameters.
-        self.until("all workers", lambda: self.job("node")["workers"] == 3 and self.job("fixed")["workers"] == 3)
+        self.until("all workers", lambda: self.job("node")["workers"] == 3)
         self.uid("jobs", "node")
-        self.uid("jobsets", "fixed")
         system = self.cluster.get("-n", SYSTEM, "pod", "muster-0")["spec"]["nodeName"]
         on = {pod["spec"]["nodeName"]: pod for pod in self.pods("node") if pod["spec"]["nodeName"] != system}
         self.assertTrue(on, "each pod of the job is on the coordinator's node")
@@ -148,8 +146,7 @@ class Faults(HostTest):
         self.cluster.kubectl("delete", "node", node)
         self.until("another pod in its place", lambda: len(
             [each for each in self.pods("node") if each["metadata"]["uid"] != before]) == 3)
-        for job, epochs in (("node", 48), ("fixed", 16)):
-            self.assertEqual(self.assert_done(job, epochs)["rewinds"], 0)
+        self.assertEqual(self.assert_done("node", epochs=16)["rewinds"], 0)
 
     def test_an_image_cannot_be_had(self):
         image = BUILD / "kube-images/localhost/muster"
