@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/file_lock.h"
+#include "lib/base/own_folder.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
@@ -126,12 +127,14 @@ std::string JoinSecretFileOf(const std::string& cluster) {
 }
 
 absl::Status CheckFilesOf(const std::string& cluster) {
-  for (const char* name : {"lock", "cluster.json", "job.json", "result.json"})
+  for (const char* name : {kOwnFolderLock, "cluster.json", "job.json", "result.json"})
     MUSTER_RETURN_IF_ERROR(CheckRegularFile(absl::StrCat(cluster, "/", name)));
   return absl::OkStatus();
 }
 
-bool IsInUse(const std::string& cluster) { return IsFileLocked(cluster + "/lock"); }
+bool IsInUse(const std::string& cluster) {
+  return IsFileLocked(absl::StrCat(cluster, "/", kOwnFolderLock));
+}
 
 bool IsOfTrain(const std::string& cluster) { return !TrainJobIn(cluster).empty(); }
 

@@ -546,8 +546,7 @@ class Program {
     if (!IsDnsLabel(*name_space))
       return absl::InvalidArgumentError(
           absl::StrCat("--launch-namespace: '", Cut(Printable(*name_space)),
-                       "' is not a namespace; allowed: 1 to 63 lower-case letters, digits and "
-                       "inner hyphens"));
+                       "' is not a namespace; allowed: ", kDnsLabelRule));
     const absl::StatusOr<std::string> text = ReadMountedFile(arguments_.launch_pod);
     if (!text.ok())
       return absl::InvalidArgumentError(absl::StrCat("--launch-pod: ", text.status().message()));

@@ -15,10 +15,9 @@ namespace {
 
 absl::Status CheckName(const std::string& name) {
   if (IsDnsLabel(name)) return absl::OkStatus();
-  return FieldError("", "namespace",
-                    absl::StrCat("'", Cut(Printable(name)),
-                                 "' is not a namespace; allowed: 1 to 63 lower-case letters, "
-                                 "digits and inner hyphens"));
+  return FieldError(
+      "", "namespace",
+      absl::StrCat("'", Cut(Printable(name)), "' is not a namespace; allowed: ", kDnsLabelRule));
 }
 
 absl::Status CheckBound(const char* field, const std::optional<int32_t>& most) {

@@ -1,12 +1,10 @@
 #include "coordinator/webhooks/settings.h"
 
 #include <curl/curl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -104,8 +102,7 @@ absl::StatusOr<std::string> ReadNamespace(const Document& document, const std::s
                                           const Json& value) {
   MUSTER_ASSIGN_OR_RETURN(std::string name, ReadText(document, field, value));
   if (!IsDnsLabel(name))
-    return ErrorAt(document, field,
-                   "must be a namespace: 1 to 63 lower-case letters, digits and inner hyphens");
+    return ErrorAt(document, field, absl::StrCat("must be a namespace: ", kDnsLabelRule));
   return name;
 }
 

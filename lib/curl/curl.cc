@@ -36,14 +36,11 @@ bool Append(CurlHeaders& headers, const std::string& line) {
 std::optional<int64_t> RetryAfterIn(absl::string_view line) {
   constexpr absl::string_view kName = "retry-after:";
   if (!absl::StartsWithIgnoreCase(line, kName)) return std::nullopt;
-  // Of what is longer it is known that callers have a bound.
-  constexpr size_t kMostDigits = 9;
   const absl::string_view value = absl::StripAsciiWhitespace(line.substr(kName.size()));
+  if (value.empty() || !std::all_of(value.begin(), value.end(), absl::ascii_isdigit))
+    return std::nullopt;
   int64_t seconds = 0;
-  if (!ParseDigits(value.substr(0, kMostDigits), &seconds)) return std::nullopt;
-  const absl::string_view more = value.size() > kMostDigits ? value.substr(kMostDigits) : "";
-  if (!std::all_of(more.begin(), more.end(), absl::ascii_isdigit)) return std::nullopt;
-  return more.empty() ? seconds : kMostRetryAfter;
+  return ParseDigits(value, &seconds) ? std::min(seconds, kMostRetryAfter) : kMostRetryAfter;
 }
 
 void StopWith(CURL* curl, const std::atomic<bool>& stop) {

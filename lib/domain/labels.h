@@ -9,7 +9,8 @@
 
 namespace muster {
 
-// 1 to 63 lower-case letters, digits and inner hyphens: a namespace, the name of a job.
+// A namespace, the name of a job: what IsDnsLabel takes, for people.
+inline constexpr char kDnsLabelRule[] = "1 to 63 lower-case letters, digits and inner hyphens";
 bool IsDnsLabel(absl::string_view name);
 
 // Why this is no label, for people, with what is allowed; empty: it is one. A key is a name of 1 to

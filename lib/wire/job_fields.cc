@@ -153,8 +153,6 @@ FieldRule Later(FieldRule field) {
   return field;
 }
 
-constexpr char kDnsLabel[] = "1 to 63 lower-case letters, digits and inner hyphens";
-
 json DnsLabelSchema() {
   return {{"type", "string"}, {"pattern", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}};
 }
@@ -164,9 +162,9 @@ FieldRule Name() {
     MUSTER_ASSIGN_OR_RETURN(spec.runtime.name, ReadText(document, "name", value));
     if (IsDnsLabel(spec.runtime.name)) return absl::OkStatus();
     return ErrorAt(document, "name",
-                   absl::StrCat(Describe(value), " is not a name; allowed: ", kDnsLabel));
+                   absl::StrCat(Describe(value), " is not a name; allowed: ", kDnsLabelRule));
   };
-  return WithSchema({"name", kRuntime, kDnsLabel, read,
+  return WithSchema({"name", kRuntime, kDnsLabelRule, read,
                      [](const JobSpec& spec) { return json(spec.runtime.name); }},
                     DnsLabelSchema());
 }
@@ -176,9 +174,9 @@ FieldRule Namespace() {
     MUSTER_ASSIGN_OR_RETURN(spec.queue.name_space, ReadText(document, "namespace", value));
     if (IsDnsLabel(spec.queue.name_space)) return absl::OkStatus();
     return ErrorAt(document, "namespace",
-                   absl::StrCat(Describe(value), " is not a namespace; allowed: ", kDnsLabel));
+                   absl::StrCat(Describe(value), " is not a namespace; allowed: ", kDnsLabelRule));
   };
-  return WithSchema({"namespace", kQueue, kDnsLabel, read,
+  return WithSchema({"namespace", kQueue, kDnsLabelRule, read,
                      [](const JobSpec& spec) { return json(spec.queue.name_space); }},
                     DnsLabelSchema());
 }

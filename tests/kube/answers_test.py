@@ -8,7 +8,6 @@ import os
 import pathlib
 import re
 import signal
-import ssl
 import subprocess
 import tempfile
 import threading
@@ -195,13 +194,7 @@ class Answers(AnswersTest):
             def do_POST(self):
                 threading.Event().wait(35)
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Slow)
-        server.daemon_threads = True
-        pki = self.cluster.state / "pki"
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        server = self.cluster.serve(Slow)
         self.addCleanup(server.shutdown)
         self.cluster.kubectl("create", "-f", "-", text=json.dumps({
             "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
@@ -209,7 +202,7 @@ class Answers(AnswersTest):
                 "name": "slow.muster.dev", "timeoutSeconds": 30, "sideEffects": "None",
                 "admissionReviewVersions": ["v1"], "failurePolicy": "Fail",
                 "clientConfig": {"url": f"https://127.0.0.1:{server.server_address[1]}/",
-                                 "caBundle": base64.b64encode((pki / "ca.crt").read_bytes()).decode()},
+                                 "caBundle": base64.b64encode((self.cluster.state / "pki/ca.crt").read_bytes()).decode()},
                 "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
                            "operations": ["CREATE"]}],
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}]}))

@@ -4,11 +4,13 @@ The program runs in namespaces of its own: what it starts ends with it, its addr
 volumes lie in its own folder. State that a test leaves behind is only what it is asked to keep.
 """
 
+import http.server
 import json
 import os
 import pathlib
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -160,6 +162,16 @@ class Cluster:
                      "storageClassName": "standard", "hostPath": {"path": str(folder)},
                      "claimRef": {"namespace": namespace, "name": claim}}}))
         return folder
+
+    def serve(self, handler):
+        """A server of HTTPS on loopback, with the certificate of the API; who asks it is `handler`'s affair."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        server.daemon_threads = True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.state / "pki/apiserver.crt", self.state / "pki/apiserver.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
 
     def show(self, namespace):
         """What people would look at, while it is there."""

@@ -8,7 +8,6 @@ import json
 import pathlib
 import secrets
 import shutil
-import ssl
 import subprocess
 import threading
 import time
@@ -47,12 +46,7 @@ class Webhooks(HostTest):
             def log_message(self, *_):
                 pass
 
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-        pki = cls.cluster.state / "pki"
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        server = cls.cluster.serve(Receiver)
         cls.addClassCleanup(server.shutdown)
         folder = cls.manifests / "overlays/dev"
         (folder / "webhooks").mkdir()
@@ -60,7 +54,7 @@ class Webhooks(HostTest):
             "name": "chat", "url": f"https://127.0.0.1:{server.server_address[1]}/muster",
             "secret_file": "chat.secret", "ca_file": "ca.pem"}]}))
         (folder / "webhooks/chat.secret").write_text(cls.secret + "\n")
-        shutil.copy(pki / "ca.crt", folder / "webhooks/ca.pem")
+        shutil.copy(cls.cluster.state / "pki/ca.crt", folder / "webhooks/ca.pem")
         # What the component's own file says that an overlay adds.
         said = (cls.manifests / "components/webhooks/kustomization.yaml").read_text()
         entry = said[said.index("#     - name: muster-webhooks"):said.index("\n#\n# with")]
