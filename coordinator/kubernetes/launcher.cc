@@ -356,13 +356,13 @@ absl::Status Launcher::Take(const LaunchStep& step, std::optional<Duration>& ret
           return absl::UnavailableError(absl::StrCat(
               "the Kubernetes API answers ", answer->status,
               ", and not with what it was to make; does something stand between it and us?"));
+        has_made_one_ = true;
       }
       // It is seen a moment later: until then nothing else is to be made of it.
       if (made) {
         const MutexLock lock(mutex_);
         ++changes_;
         seen_.launches.try_emplace(made->name, *made);
-        has_made_one_ = true;
         return absl::OkStatus();
       }
       break;

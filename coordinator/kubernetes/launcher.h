@@ -96,7 +96,7 @@ class Launcher {
   absl::Status discovery_;                    // the last try to find that out
   Backoff discovery_backoff_;
   Time next_discovery_{};
-  bool has_made_one_ = false;           // so that the template is one that can be used
+  bool has_made_one_ = false;           // itself: what is found may be of an earlier template
   std::string trouble_;                 // that was noted last
   std::set<std::string> lacks_;         // rights, a template that can be used: for people
   Backoff rights_backoff_;              // while nobody says which it has

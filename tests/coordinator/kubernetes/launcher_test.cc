@@ -331,6 +331,23 @@ TEST_F(LauncherTest, ATemplateThatIsRefusedIsSaidAtTheStart) {
   Until([&] { return trouble_.empty(); });
 }
 
+// What is found there may be of an earlier coordinator, which had another template.
+TEST_F(LauncherTest, WhatIsThereAlreadyDoesNotShowThatTheTemplateCanBeUsed) {
+  template_answer_ = Status(422, "spec.template.spec.containers[0].image: Required value");
+  loses_answer_ = true;
+  hides_ = true;
+  Want({"a"});
+  Begin();
+  Await([](const LaunchTold& told) { return absl::StrContains(told.text, "0 of 1 pod of Job a"); });
+  {
+    const MutexLock lock(mutex_);
+    tried_ = 0;
+  }
+  Until([&] { return tried_ > 2; });
+  const MutexLock lock(mutex_);
+  EXPECT_THAT(trouble_, HasSubstr("no job can have pods of this template: "));
+}
+
 // A policy may ask for a label that jobs have, and the example has not.
 TEST_F(LauncherTest, WhatAPolicySaysOfTheExampleIsNotSaidOfAllJobs) {
   template_answer_ = Status(422,
