@@ -153,17 +153,17 @@ class Answers(AnswersTest):
         for process in stopped:
             os.kill(process, signal.SIGSTOP)
         try:
-            # So that its watch has ended before the memory of the next API begins, also where nothing else happens.
-            for _ in range(3):
-                self.cluster.kubectl("create", "configmap", "-n", "default", "passes")
-                self.cluster.kubectl("delete", "configmap", "-n", "default", "passes")
             told = len(self.calls())
             api = self.cluster.process("kube-apiserver")
             ended = self.cluster.signal_to_end("kube-apiserver", signal.SIGTERM)
             # Then it would wait for who does not hear of that.
             self.until("the end of the watch", lambda: "pods" in self.watches(told, "ResponseComplete"))
             os.kill(api, signal.SIGKILL)
-            self.until("its end", ended)()
+            start = self.until("its end", ended)
+            # The watch told of everything until its end, and the next API knows nothing before its begin: in between
+            # something has to happen.
+            self.cluster.put_into_etcd("passes", "by")
+            start()
             self.until_api()
             pods = self.pods("forgotten")
             elsewhere = next(pod for pod in pods if pod["spec"]["nodeName"] != node)

@@ -4,6 +4,7 @@ The program runs in namespaces of its own: what it starts ends with it, its addr
 volumes lie in its own folder. State that a test leaves behind is only what it is asked to keep.
 """
 
+import base64
 import http.server
 import json
 import os
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KIT = ROOT / "tests/kube/kit"
@@ -183,6 +185,17 @@ class Cluster:
     def process(self, name):
         """The id of a process of the kit, such as kube-apiserver or kubelet-127.0.1.2."""
         return int((self.state / "pids" / name).read_text().split()[0])
+
+    def put_into_etcd(self, key, value):
+        """What is none of Kubernetes' own; its counter of changes goes on all the same."""
+        words = pathlib.Path(f"/proc/{self.process('etcd')}/cmdline").read_text().split("\0")
+        url = words[words.index("--listen-client-urls") + 1] + "/v3/kv/put"
+        keys = self.state / "pki"
+        trust = ssl.create_default_context(cafile=keys / "etcd-ca.crt")
+        trust.load_cert_chain(keys / "etcd.crt", keys / "etcd.key")
+        body = json.dumps({part: base64.b64encode(text.encode()).decode() for part, text in (("key", key), ("value", value))})
+        with urllib.request.urlopen(url, body.encode(), timeout=30, context=trust) as answer:
+            answer.read()
 
     def signal_to_end(self, name, how):
         """Of a process of the kit. What it returns, called again and again, is once it has ended what starts it anew."""
