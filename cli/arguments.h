@@ -15,14 +15,15 @@
 
 namespace muster::cli {
 
-// How long a process may be silent, and a thread of it at work.
-struct LeaseArguments {
-  double lease = 0;             // seconds; 0: the default
-  int64_t thread_patience = 0;  // the same
+// Of members: how long a process may be silent, and a thread of it at work, and what it may run.
+struct MemberArguments {
+  double lease = 0;                  // seconds; 0: the default
+  int64_t thread_patience = 0;       // the same
+  std::vector<std::string> plugins;  // folders
 };
 
 // Of a job that runs on a cluster of its own.
-struct JobArguments : LeaseArguments {
+struct JobArguments : MemberArguments {
   std::string spec;
   std::optional<int> workers;
   std::optional<int> servers;
@@ -37,7 +38,7 @@ struct TrainArguments : JobArguments {
 };
 
 // Of a host of a cluster, whose members an agent starts.
-struct HostArguments : LeaseArguments {
+struct HostArguments : MemberArguments {
   std::string host;              // empty: the machine's name
   std::string node;              // of the machine; empty: a name of its own
   int slots = 1;                 // members that may run at once; default: cores

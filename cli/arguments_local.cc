@@ -100,7 +100,7 @@ Example, the second line from another terminal:
 
 constexpr char kWhoseLog[] = "the processes' logs";
 
-void AddLease(CLI::App& command, LeaseArguments& arguments) {
+void AddMembers(CLI::App& command, MemberArguments& arguments) {
   const auto seconds = [](std::chrono::milliseconds time) {
     return static_cast<double>(time.count()) / 1e3;
   };
@@ -128,6 +128,12 @@ void AddLease(CLI::App& command, LeaseArguments& arguments) {
                                kDefaultThreadPatience.count(), ")"))
       ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->type_name("SECONDS");
+  command
+      .add_option("--plugins", arguments.plugins,
+                  "folder of plug-ins, shared libraries that bring tasks of your own "
+                  "(docs/plugins.md); may be given again")
+      ->allow_extra_args(false)
+      ->type_name("FOLDER");
 }
 
 // Of train and run.
@@ -148,7 +154,7 @@ void AddJob(CLI::App& command, JobArguments& arguments) {
   command.add_option("--set", arguments.settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  AddLease(command, arguments);
+  AddMembers(command, arguments);
   command.add_flag("--details", arguments.details, kAboutDetails);
   command.add_flag("--json", arguments.json,
                    "one JSON object per event, for programs; the last one is the result");
@@ -200,7 +206,7 @@ void AddHost(CLI::App& command, HostArguments& host) {
       ->capture_default_str()
       ->type_name("auto|none|N|LIST");
   AddMetricsAddress(command, host.metrics_address, host.metrics_port);
-  AddLease(command, host);
+  AddMembers(command, host);
 }
 
 }  // namespace

@@ -47,8 +47,9 @@ struct ClusterOptions {
   Duration join_patience = std::chrono::minutes(10);  // with a coordinator that is away
   // One that joins: asked while it waits for the coordinator. False: it is not to join any more.
   std::function<bool()> may_still_join{};
-  double lease = 0;             // seconds; 0: the default
-  int64_t thread_patience = 0;  // the same
+  double lease = 0;                    // seconds; 0: the default
+  int64_t thread_patience = 0;         // the same
+  std::vector<std::string> plugins{};  // folders
 };
 
 struct ProcessStart {

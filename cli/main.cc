@@ -126,6 +126,21 @@ cli::ProcessReport ReportFrom(const agent::ProcessKey& key, const agent::Report&
   return out;
 }
 
+// What an installation brings comes first; members run in folders of their own.
+absl::StatusOr<std::vector<std::string>> PluginFolders(const std::vector<std::string>& given) {
+  std::vector<std::string> folders = {ProgramFolder() + "/../lib/muster/plugins"};
+  std::error_code error;
+  if (!std::filesystem::is_directory(folders.front(), error)) folders.clear();
+  for (const std::string& folder : given) {
+    if (!std::filesystem::is_directory(folder, error))
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--plugins: ", folder, " is no folder",
+          error ? absl::StrCat(" (", error.message(), ")") : "", "; name one that holds plug-ins"));
+    folders.push_back(std::filesystem::absolute(folder).lexically_normal().string());
+  }
+  return folders;
+}
+
 // Ctrl-C and its kin, before a cluster watches for them: they are blocked.
 bool WaitForSignal(Duration time) {
   sigset_t set;
@@ -149,6 +164,7 @@ class AgentCluster final : public cli::Cluster {
                             .coordinator = options.coordinator,
                             .arguments = std::move(arguments),
                             .slots = options.slots};
+    MUSTER_ASSIGN_OR_RETURN(host.plugins, PluginFolders(options.plugins));
     MUSTER_RETURN_IF_ERROR(CheckAddress(options.address));
     host.metrics_port = options.metrics_port;
     if (!options.metrics_address.empty()) {

@@ -135,6 +135,7 @@ absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPla
                      .metrics_port = arguments.metrics_port,
                      .lease = arguments.lease,
                      .thread_patience = arguments.thread_patience,
+                     .plugins = arguments.plugins,
                      .shows_details = arguments.details,
                      .id = plan.id,
                      .shows_logs = arguments.logs,
@@ -343,6 +344,7 @@ absl::StatusOr<int> RunOther(const RunArguments& arguments, const RunPlan& plan,
   agent.node = arguments.node;
   agent.lease = arguments.lease;
   agent.thread_patience = arguments.thread_patience;
+  agent.plugins = arguments.plugins;
   agent.slots = plan.slots;
   agent.metrics_address = arguments.metrics_address;
   agent.metrics_port = arguments.metrics_port;

@@ -29,6 +29,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
   }
   request.lease = arguments.lease;
   request.thread_patience = arguments.thread_patience;
+  request.plugins = arguments.plugins;
   request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
@@ -42,6 +43,8 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
   if (arguments.lease > 0) absl::StrAppend(&command, " --lease ", arguments.lease);
   if (arguments.thread_patience > 0)
     absl::StrAppend(&command, " --thread-patience ", arguments.thread_patience);
+  for (const std::string& plugins : arguments.plugins)
+    absl::StrAppend(&command, " --plugins ", ShellWord(plugins));
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
   // With the same value it would begin again where this run began.
@@ -109,7 +112,8 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .join = JoinListenOf(arguments),
                          .webhooks = arguments.webhooks,
                          .lease = arguments.lease,
-                         .thread_patience = arguments.thread_patience};
+                         .thread_patience = arguments.thread_patience,
+                         .plugins = arguments.plugins};
   if (arguments.faults.empty()) return options;
   MUSTER_ASSIGN_OR_RETURN(options.faults, ReadTextFile(arguments.faults));
   options.faults_source = arguments.faults;

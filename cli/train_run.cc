@@ -95,7 +95,8 @@ class TrainRun {
                            .slots = SlotsOf(request_.spec),
                            .bind_cores = request_.bind_cores,
                            .lease = request_.lease,
-                           .thread_patience = request_.thread_patience};
+                           .thread_patience = request_.thread_patience,
+                           .plugins = request_.plugins};
     if (!request_.hosts) return options;
     options.coordinator = request_.hosts->coordinator;
     options.host = request_.hosts->host;

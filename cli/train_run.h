@@ -39,11 +39,12 @@ struct JobRequest {
   // The job is cancelled once its fingerprint of this step or a later one is known; negative:
   // never.
   int64_t cancel_after = -1;
-  std::string metrics_address{};    // as in ClusterOptions
-  int metrics_port = 0;             // the same
-  double lease = 0;                 // seconds, as in ClusterOptions
-  int64_t thread_patience = 0;      // the same
-  bool shows_details = false;       // learning rate and gradient norm in the progress
+  std::string metrics_address{};       // as in ClusterOptions
+  int metrics_port = 0;                // the same
+  double lease = 0;                    // seconds, as in ClusterOptions
+  int64_t thread_patience = 0;         // the same
+  std::vector<std::string> plugins{};  // folders
+  bool shows_details = false;          // learning rate and gradient norm in the progress
   std::string id;                   // of the job, where the folder holds none yet; empty: a new one
   std::optional<HostsOfRun> hosts;  // other than this one
   bool shows_logs = false;          // what all members print

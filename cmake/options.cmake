@@ -18,7 +18,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # GCC builds what runs and warns; clang is here for its thread-safety analysis alone (preset thread-safety).
   target_compile_options(muster_options INTERFACE -Wno-everything -Wthread-safety -Werror=thread-safety)
 endif()
-target_include_directories(muster_options INTERFACE ${CMAKE_SOURCE_DIR})
+configure_file(${CMAKE_SOURCE_DIR}/include/muster/version.h.in ${CMAKE_BINARY_DIR}/include/muster/version.h @ONLY)
+target_include_directories(muster_options INTERFACE
+    ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
 
 if(MUSTER_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
   # What GCC adds for a sanitizer hides from it that a value was set; at -O3 GCC 12 takes the
@@ -40,11 +42,4 @@ find_program(MUSTER_CCACHE ccache)
 if(MUSTER_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${MUSTER_CCACHE})
   set(CMAKE_C_COMPILER_LAUNCHER ${MUSTER_CCACHE})
-endif()
-# Faster by far, and for who builds again and again. Where a program's code happens to end within some bytes of a page,
-# mold 1.10 protects a page that is not there, and the program does not start: so it protects none, and what people get
-# is linked by the usual linker.
-find_program(MUSTER_MOLD mold)
-if(MUSTER_MOLD AND NOT CMAKE_BUILD_TYPE STREQUAL "Release")
-  add_link_options(-fuse-ld=mold -Wl,-z,norelro)
 endif()

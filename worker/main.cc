@@ -1,20 +1,31 @@
 // muster-worker: one worker process of one job. The main thread trains.
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
+#include "worker/plugins/make_any_task.h"
 #include "worker/runtime/trainer.h"
-#include "worker/tasks/make_task.h"
 #include "worker/torch/numerics.h"
 #include "worker/torch/report.h"
 
 namespace muster::worker {
 namespace {
 
-absl::Status Train(MemberProcess& process, const std::string& lane_file) {
+// What members of a job have to have alike, beside what the trainer itself finds.
+std::string Properties(const std::string& plugin) {
+  return absl::StrCat(TorchProperties(),
+                      plugin.empty() ? "" : absl::StrCat("plugin ", plugin, "\n"));
+}
+
+absl::Status Train(MemberProcess& process, const std::string& lane_file,
+                   const std::vector<std::string>& plugin_folders) {
   MUSTER_ASSIGN_OR_RETURN(const auto lanes, LaneCounter::Open(lane_file, process.id().incarnation));
   TrainerParts parts;
   parts.port = &process.port();
@@ -23,10 +34,13 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file) {
   parts.metrics = &process.metrics();
   parts.failpoints = &process.failpoints();
   parts.lanes = lanes.get();
-  parts.make_task = [&copied = process.copied()](const TrainingSpec& training) {
-    return MakeTask(training, copied);
+  std::string plugin;
+  parts.make_task = [&](const TrainingSpec& training) -> absl::StatusOr<std::unique_ptr<Task>> {
+    MUSTER_ASSIGN_OR_RETURN(MadeTask made, MakeAnyTask(training, plugin_folders, process.copied()));
+    plugin = made.plugin;
+    return std::move(made.task);
   };
-  parts.library_properties = TorchProperties;
+  parts.library_properties = [&plugin] { return Properties(plugin); };
   Trainer(std::move(parts)).Run();
   return absl::OkStatus();
 }
@@ -36,6 +50,7 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file) {
 
 int main(int argc, char** argv) {
   std::string dir = ".", lane_file;
+  std::vector<std::string> plugin_folders;
   muster::MemberProgram program;
   program.name = "muster-worker";
   program.description = "A worker of a Muster job: it computes lanes and owns chunks";
@@ -43,6 +58,10 @@ int main(int argc, char** argv) {
   program.add_options = [&](CLI::App& app) {
     app.add_option("--dir", dir, "directory of the job's local files")->capture_default_str();
     app.add_option("--lane-count", lane_file, "file that counts lanes (DIR/run/NAME.lanes)");
+    app.add_option("--plugins", plugin_folders,
+                   "folder of plug-ins, shared libraries that bring tasks; may be given again")
+        ->allow_extra_args(false)
+        ->type_name("FOLDER");
     app.add_flag(
         "--libtorch",
         // As --version, it counts before whatever else is missing.
@@ -55,7 +74,7 @@ int main(int argc, char** argv) {
   };
   program.work = [&](muster::MemberProcess& process, const muster::ProcessOptions& options) {
     if (lane_file.empty()) lane_file = dir + "/run/" + options.name + ".lanes";
-    return muster::worker::Train(process, lane_file);
+    return muster::worker::Train(process, lane_file, plugin_folders);
   };
   muster::worker::EndProcess(muster::RunMember(argc, argv, program));
 }

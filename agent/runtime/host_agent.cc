@@ -360,8 +360,10 @@ std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) {
                                       absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key))};
   if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
   if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
-  if (spawn.role == Role::kWorker)
-    command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
+  if (spawn.role != Role::kWorker) return command;
+  command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
+  for (const std::string& folder : options_.plugins)
+    command.insert(command.end(), {"--plugins", folder});
   return command;
 }
 

@@ -39,6 +39,7 @@ struct HostOptions {
   // Whether members may listen at an address that was found so; may be null.
   std::function<absl::Status(const std::string& address)> check_address;
   std::vector<std::string> arguments;  // further ones of every process
+  std::vector<std::string> plugins{};  // folders from which workers may read plug-ins
   int slots = 1;                       // how many members this host holds
   std::vector<std::string> devices{};  // ids; empty: it has none, and leaves members their GPUs
   std::vector<int> cores;  // of which each slot gets an equal share; empty: nobody is bound

@@ -3,11 +3,24 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "coordinator/service/control_api.h"
 
 namespace muster::coordinator {
 
+inline size_t AboutBytesOf(const ParameterValue& value) {
+  constexpr size_t kOfNumber = 24;
+  size_t bytes = kOfNumber;
+  if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value))
+    bytes += kOfNumber * numbers->size();
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
+    for (const std::string& text : *texts) bytes += text.size() + 4;
+  return bytes;
+}
 inline size_t AboutBytesOf(const JobInfo& info) {
   size_t bytes = 2048 + info.reason.size() + info.waits_for.size() + info.sample.size() +
                  32 * info.checkpoints.size();
@@ -17,7 +30,8 @@ inline size_t AboutBytesOf(const JobInfo& info) {
   const TrainingSpec& training = info.spec->training;
   for (const std::string& path : training.data.paths) bytes += path.size() + 4;
   for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
-  for (const auto& [name, value] : training.parameters) bytes += name.size() + 32;
+  for (const auto& [name, value] : training.parameters)
+    bytes += name.size() + 8 + AboutBytesOf(value);
   for (const auto& [key, value] : info.spec->queue.labels) bytes += key.size() + value.size() + 8;
   return bytes;
 }

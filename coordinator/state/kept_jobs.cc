@@ -1,6 +1,8 @@
 #include "coordinator/state/kept_jobs.h"
 
 #include <algorithm>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,13 +22,22 @@ size_t BytesOf(const std::vector<std::string>& texts) {
   return bytes;
 }
 
+size_t BytesOf(const ParameterValue& value) {
+  size_t bytes = sizeof(value);
+  if (const auto* text = std::get_if<std::string>(&value)) bytes += text->size();
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value))
+    bytes += sizeof(double) * numbers->size();
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) bytes += BytesOf(*texts);
+  return bytes;
+}
+
 }  // namespace
 
 size_t BytesOf(const JobSpec& spec) {
   size_t bytes = sizeof(spec) + spec.training.task.size() + spec.runtime.name.size() +
                  BytesOf(spec.training.data.paths) + BytesOf(spec.training.data.suffixes);
   for (const auto& [name, value] : spec.training.parameters)
-    bytes += kMapNode + BytesOf(name) + sizeof(value);
+    bytes += kMapNode + BytesOf(name) + BytesOf(value);
   bytes += spec.queue.name_space.size();
   for (const auto& [key, value] : spec.queue.labels)
     bytes += kMapNode + BytesOf(key) + BytesOf(value);

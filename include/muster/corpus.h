@@ -1,17 +1,14 @@
 // Files as one string of bytes, the same on every machine that holds the same files.
 #pragma once
 
-#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <system_error>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/domain/job.h"
+#include "muster/task_options.h"
 
-namespace muster::worker {
+namespace muster {
 
 struct Corpus {
   std::string bytes;
@@ -22,7 +19,7 @@ struct Corpus {
 // A directory stands for the regular files below it whose names end in one of `data.suffixes`, ""
 // standing for names without a dot (a file named in `paths` is read whatever its name), in
 // depth-first, byte-wise order of names. Symbolic links to directories below it are not followed,
-// and folders of runs (lib/base/own_folder.h), ~/.config/muster and links to files in them are left
+// and folders of runs, ~/.config/muster and links to files in them are left
 // out.
 // kInvalidArgument: a path that is missing, cannot be read, or is or lies in the folder of a run,
 // or no content at all. kDataLoss: something below a directory that cannot be read, or fails while
@@ -30,19 +27,7 @@ struct Corpus {
 // out instead, the whole file.
 absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data);
 
-// The names of what `it` goes through, sorted byte by byte. Where it fails half-way there are none:
-// a directory is taken whole or not at all.
-template <typename Iterator>
-std::vector<std::string> NamesIn(Iterator it, std::error_code& error) {
-  std::vector<std::string> names;
-  for (; !error && it != Iterator(); it.increment(error))
-    names.push_back(it->path().filename().string());
-  if (error) names.clear();
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 // SHA-256 of all parts, one after the other, as 64 lower-case digits.
 std::string ContentHash(std::initializer_list<std::string_view> parts);
 
-}  // namespace muster::worker
+}  // namespace muster

@@ -1,4 +1,4 @@
-#include "worker/tasks/corpus.h"
+#include "muster/corpus.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -20,9 +20,10 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/own_folder.h"
 #include "lib/base/status.h"
+#include "lib/data/names_in.h"
 #include "lib/kernels/sha256.h"
 
-namespace muster::worker {
+namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
@@ -232,4 +233,4 @@ std::string ContentHash(std::initializer_list<std::string_view> parts) {
   return hash.HexFinish();
 }
 
-}  // namespace muster::worker
+}  // namespace muster

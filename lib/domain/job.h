@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/task_options.h"
+
 namespace muster {
 
 enum class Sync { kAllreduce, kServer };
@@ -41,22 +43,10 @@ struct ScheduleSpec {
   bool operator==(const ScheduleSpec&) const = default;
 };
 
-// What is done where data.paths holds something that cannot be read.
-enum class Unreadable { kFail, kSkip };
-
-struct DataSpec {
-  // Files and directories (walked, in name order); empty: the task makes its own.
-  std::vector<std::string> paths;
-  std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
-  uint64_t max_bytes = 0;             // read no more than this; 0: all
-  Unreadable unreadable = Unreadable::kFail;
-  uint64_t samples = 0;  // size of a made data set; 0: the task's default
-  bool operator==(const DataSpec&) const = default;
-};
-
 struct TrainingSpec {
-  std::string task;                          // a name of lib/task/registry.h
-  std::map<std::string, double> parameters;  // the task's, every one present after validation
+  std::string task;  // a name of lib/task/registry.h, or that of a plug-in's task
+  // The task's: of one that is part of Muster every one, of a plug-in's those that were given.
+  ParameterValues parameters;
   DataSpec data;
   int32_t lanes = 1;  // L, 1 … 4096
   int64_t batch = 1;  // global samples per step, at least 1

@@ -36,12 +36,6 @@ absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
 
 }  // namespace
 
-int64_t TensorSpec::Elements() const {
-  int64_t n = 1;
-  for (int64_t d : shape) n *= d;
-  return n;
-}
-
 absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes) {
   if (chunk_bytes < 64 || chunk_bytes > kMaxChunkBytes || chunk_bytes % 64 != 0)
     return absl::InvalidArgumentError("chunk_bytes: a multiple of 64 up to 262144 is needed");
@@ -49,12 +43,12 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   std::set<std::string> names;
   for (const TensorSpec& t : tensors) {
     MUSTER_RETURN_IF_ERROR(CheckTensor(t, names));
-    layout.tensors_.push_back({t, 0, t.Elements()});
+    layout.space_.tensors.push_back({t, 0, t.Elements()});
   }
   int64_t at = 0;
   auto place = [&](TensorKind kind) {
-    for (size_t i = layout.tensors_.size(); i-- > 0;) {
-      Placed& p = layout.tensors_[i];
+    for (size_t i = layout.space_.tensors.size(); i-- > 0;) {
+      Placed& p = layout.space_.tensors[i];
       if (p.spec.kind != kind) continue;
       p.offset = at;
       at = AlignUp(at + p.count);
@@ -79,27 +73,27 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   CutChunks(0, layout.parameter_elements_, size, TensorKind::kParameter, layout.chunks_);
   layout.parameter_chunks_ = layout.chunk_count();
   CutChunks(layout.parameter_elements_, at, size, TensorKind::kBuffer, layout.chunks_);
-  layout.elements_ = at;
+  layout.space_.elements = at;
   return layout;
 }
 
 std::vector<size_t> Layout::TensorsIn(int64_t offset, int64_t count) const {
   std::vector<size_t> found;
   auto ends_after = [&](int64_t at, size_t i) {
-    return at < tensors_[i].offset + tensors_[i].count;
+    return at < space_.tensors[i].offset + space_.tensors[i].count;
   };
   auto it = std::upper_bound(by_offset_.begin(), by_offset_.end(), offset, ends_after);
-  for (; it != by_offset_.end() && tensors_[*it].offset < offset + count; ++it)
+  for (; it != by_offset_.end() && space_.tensors[*it].offset < offset + count; ++it)
     found.push_back(*it);
   return found;
 }
 
 uint64_t Layout::Hash() const {
-  uint64_t h = Mix64(chunks_.size(), tensors_.size());
+  uint64_t h = Mix64(chunks_.size(), space_.tensors.size());
   // The grid: the first chunk of each kind, since parameters may fill less than one.
   for (size_t first : {size_t{0}, static_cast<size_t>(parameter_chunks_)})
     h = Mix64(h, static_cast<uint64_t>(first < chunks_.size() ? chunks_[first].count : 0));
-  for (const Placed& p : tensors_) {
+  for (const Placed& p : space_.tensors) {
     h = HashBytes(p.spec.name, Mix64(h, static_cast<uint64_t>(p.spec.kind), p.spec.shape.size()));
     for (int64_t d : p.spec.shape) h = Mix64(h, static_cast<uint64_t>(d));
   }

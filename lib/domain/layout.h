@@ -10,26 +10,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lib/base/ids.h"
+#include "muster/tensor.h"
 
 namespace muster {
-
-// A buffer (batch-norm statistics) has one contributor: lane 0.
-enum class TensorKind { kParameter, kBuffer };
-
-struct TensorSpec {
-  std::string name;            // unique, as the model calls it: "blocks.0.attention.query.weight"
-  std::vector<int64_t> shape;  // each at least 1; {} is a scalar
-  TensorKind kind = TensorKind::kParameter;
-  int64_t Elements() const;
-  bool operator==(const TensorSpec&) const = default;
-};
-
-// A tensor's place.
-struct Placed {
-  TensorSpec spec;
-  int64_t offset = 0;  // multiple of 16 elements (64 bytes)
-  int64_t count = 0;
-};
 
 // A run of elements [offset, offset + count): the unit of arithmetic, of ownership and of
 // checksums.
@@ -59,10 +42,12 @@ class Layout {
   // dimension, more than 2^40 elements or kMostChunks chunks.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
-  int64_t elements() const { return elements_; }  // of the whole flat space, holes included
+  int64_t elements() const { return space_.elements; }  // of the whole flat space, holes included
   // Optimizer slots have this many each.
   int64_t parameter_elements() const { return parameter_elements_; }
-  const std::vector<Placed>& tensors() const { return tensors_; }  // registration order, as given
+  const FlatSpace& space() const { return space_; }
+  // In registration order, as given.
+  const std::vector<Placed>& tensors() const { return space_.tensors; }
   const std::vector<Chunk>& chunks() const { return chunks_; }
   int32_t chunk_count() const { return static_cast<int32_t>(chunks_.size()); }
   int32_t parameter_chunk_count() const { return parameter_chunks_; }
@@ -73,10 +58,9 @@ class Layout {
   uint64_t Hash() const;  // of names, shapes, kinds and grid: equal layouts, equal hashes
 
  private:
-  std::vector<Placed> tensors_;
+  FlatSpace space_;
   std::vector<size_t> by_offset_;
   std::vector<Chunk> chunks_;
-  int64_t elements_ = 0;
   int64_t parameter_elements_ = 0;
   int32_t parameter_chunks_ = 0;
 };

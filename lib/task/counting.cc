@@ -44,9 +44,9 @@ class Counting final : public Task {
   uint64_t SampleCount() const override { return samples_; }
   std::string DataHash() const override { return absl::StrCat("counting:", samples_); }
 
-  absl::Status Bind(const Layout& layout) override {
-    MUSTER_RETURN_IF_ERROR(CheckLayout(Tensors(), layout));
-    layout_ = layout;
+  absl::Status Bind(const FlatSpace& space) override {
+    MUSTER_RETURN_IF_ERROR(CheckSpace(Tensors(), space));
+    space_ = space;
     return absl::OkStatus();
   }
 
@@ -56,7 +56,7 @@ class Counting final : public Task {
   }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, layout_, samples_));
+    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, space_, samples_));
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
     for (uint64_t id : input.samples)
       output.loss += static_cast<double>(input.parameters[PlaceOf(id)]);
@@ -78,13 +78,13 @@ class Counting final : public Task {
   size_t PlaceOf(uint64_t id) const {
     size_t part = 0;
     while (!Holds(parts_[part], id)) ++part;
-    return static_cast<size_t>(layout_.tensors()[part].offset) +
+    return static_cast<size_t>(space_.tensors[part].offset) +
            static_cast<size_t>(id - parts_[part].first);
   }
 
   const uint64_t samples_;
   const std::vector<Part> parts_;
-  Layout layout_;
+  FlatSpace space_;
 };
 
 }  // namespace

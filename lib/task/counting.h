@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "lib/domain/job.h"
-#include "lib/task/task.h"
+#include "muster/task.h"
 
 namespace muster {
 

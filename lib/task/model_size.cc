@@ -1,6 +1,7 @@
 #include "lib/task/model_size.h"
 
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,7 +40,7 @@ class Sizes {
 
  private:
   int64_t Whole(const std::string& name) const {
-    return static_cast<int64_t>(training_.parameters.at(name));
+    return static_cast<int64_t>(std::get<double>(training_.parameters.at(name)));
   }
   uint64_t Samples() const {
     return training_.data.samples > 0 ? training_.data.samples
@@ -131,6 +132,13 @@ std::optional<TooLarge> TooLargeForAWorker(const TrainingSpec& training, int64_t
                                   "them fewer, or shorter",
                                   sizes.ValueOf("data.samples"), size.data_bytes / kGigabyte,
                                   model / kGigabyte, have / kGigabyte)};
+}
+
+absl::Status CheckTaskFits(const TrainingSpec& training, int64_t memory) {
+  std::optional<TooLarge> too_large = TooLargeForAJob(training);
+  if (!too_large) too_large = TooLargeForAWorker(training, memory);
+  if (!too_large) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(too_large->field, ": ", too_large->reason));
 }
 
 }  // namespace muster

@@ -17,6 +17,7 @@
 #include "lib/task/registry.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/job_fields.h"
+#include "lib/wire/task_parameters.h"
 
 namespace muster {
 namespace {
@@ -70,20 +71,10 @@ absl::Status CheckShape(const Document& document) {
 void FillDefaults(const Document& document, JobSpec& spec) {
   if (ValueAt(document.root, "lanes").is_null())
     spec.training.lanes = static_cast<int32_t>(std::min(kDefaultLanes, spec.training.batch));
-  for (const TaskParameter& parameter : FindTask(spec.training.task)->parameters)
-    spec.training.parameters.try_emplace(parameter.name, parameter.default_value);
+  if (const TaskInfo* task = FindTask(spec.training.task))
+    for (const TaskParameter& parameter : task->parameters)
+      spec.training.parameters.try_emplace(parameter.name, parameter.default_value);
   if (spec.training.sync == Sync::kServer && spec.runtime.servers == 0) spec.runtime.servers = 1;
-}
-
-absl::Status CheckTask(const Document& document, const TrainingSpec& training) {
-  const TaskInfo& task = *FindTask(training.task);
-  if (const auto conflict = task.Conflict(training.parameters))
-    return ErrorAt(document, FieldPath("parameters", conflict->parameter), conflict->reason);
-  if (task.data_needed && training.data.paths.empty())
-    return ErrorAt(
-        document, "data.paths",
-        absl::StrCat("is missing; task ", task.name, " needs a list of files and directories"));
-  return absl::OkStatus();
 }
 
 absl::Status CheckLength(const Document& document, const TrainingSpec& training) {
@@ -180,9 +171,11 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
   }
   if (spec.training.task.empty())
     return ErrorAt(document, "task",
-                   absl::StrCat("is missing; allowed: ", absl::StrJoin(TaskNames(), ", ")));
+                   absl::StrCat("is missing; allowed: ", absl::StrJoin(TaskNames(), ", "),
+                                ", or the name of a plug-in's task"));
   FillDefaults(document, spec);
-  MUSTER_RETURN_IF_ERROR(CheckTask(document, spec.training));
+  if (const TaskInfo* task = FindTask(spec.training.task))
+    MUSTER_RETURN_IF_ERROR(CheckTask(document, *task, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
   return spec;

@@ -1,7 +1,6 @@
 #include "lib/wire/job_fields.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
+#include "lib/wire/task_parameters.h"
 
 namespace muster {
 namespace {
@@ -30,14 +30,6 @@ constexpr size_t kMaxListItems = 4096;
 // The place of a field in the spec, for reading and for writing.
 #define MUSTER_MEMBER(member) \
   [](auto& spec) -> auto& { return spec.member; }
-
-// Whole numbers are written without a point, up to where doubles hold each of them.
-json FromNumber(double number) {
-  constexpr double kExactBelow = 9007199254740992;  // 2^53
-  if (std::abs(number) < kExactBelow && std::floor(number) == number)
-    return static_cast<int64_t>(number);
-  return number;
-}
 
 FieldRule WithSchema(FieldRule field, json schema) {
   field.schema = std::move(schema);
@@ -214,54 +206,38 @@ FieldRule Labels() {
        {"additionalProperties", {{"type", "string"}}}});
 }
 
+// Whether a task of another name is one of a plug-in, workers say.
 FieldRule TaskName() {
-  auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(spec.training.task, ReadChoice(document, "task", value, TaskNames()));
-    return absl::OkStatus();
+  const std::string allowed = absl::StrCat(
+      absl::StrJoin(TaskNames(), ", "), ", or the name of a plug-in's task (", kDnsLabelRule, ")");
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(spec.training.task, ReadText(document, "task", value));
+    if (IsDnsLabel(spec.training.task)) return absl::OkStatus();
+    return ErrorAt(document, "task",
+                   absl::StrCat(Describe(value), " is no task; allowed: ", allowed));
   };
-  return WithSchema({"task", kTraining, absl::StrJoin(TaskNames(), ", "), read,
+  return WithSchema({"task", kTraining, allowed, read,
                      [](const JobSpec& spec) {
                        return spec.training.task.empty() ? json() : json(spec.training.task);
                      }},
-                    ChoiceSchema(TaskNames()));
-}
-
-absl::StatusOr<double> ReadParameter(const Document& document, const std::string& field,
-                                     const json& value, const TaskParameter& parameter) {
-  if (!parameter.integer) return ReadNumber(document, field, value, {parameter.min, parameter.max});
-  MUSTER_ASSIGN_OR_RETURN(
-      const absl::int128 number,
-      ReadWhole(document, field, value, absl::int128(parameter.min), absl::int128(parameter.max)));
-  return static_cast<double>(number);
+                    DnsLabelSchema());
 }
 
 // The task is read before its parameters.
-absl::Status ReadParameters(const Document& document, const json& value, JobSpec& spec) {
-  const TaskInfo* task = FindTask(spec.training.task);
-  if (task == nullptr) return absl::OkStatus();  // the missing task is the error to tell
-  std::vector<std::string> names;
-  for (const TaskParameter& parameter : task->parameters) names.push_back(parameter.name);
-  if (names.empty() && value.is_object() && !value.empty())
-    return ErrorAt(document, FieldPath("parameters", value.begin().key()),
-                   absl::StrCat("task ", task->name, " has no parameters; remove it"));
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "parameters", value, names));
-  for (const auto& item : value.items()) {
-    if (item.value().is_null()) continue;
-    MUSTER_ASSIGN_OR_RETURN(spec.training.parameters[item.key()],
-                            ReadParameter(document, FieldPath("parameters", item.key()),
-                                          item.value(), *task->Parameter(item.key())));
-  }
-  return absl::OkStatus();
-}
-
 FieldRule Parameters() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    if (spec.training.task.empty()) return absl::OkStatus();  // that is the error to tell
+    const TaskInfo* task = FindTask(spec.training.task);
+    if (task == nullptr) return ReadUnknownParameters(document, value, spec.training.parameters);
+    return ReadParameters(document, value, *task, spec.training.parameters);
+  };
   auto write = [](const JobSpec& spec) {
     json parameters = json::object();
-    for (const auto& [name, value] : spec.training.parameters) parameters[name] = FromNumber(value);
+    for (const auto& [name, value] : spec.training.parameters)
+      parameters[name] = FromParameter(value);
     return parameters;
   };
-  return WithSchema({"parameters", kTraining, "the task's, each a number", ReadParameters, write},
-                    {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}});
+  return WithSchema({"parameters", kTraining, "the task's", read, write}, ParametersSchema());
 }
 
 FieldRule Lanes() {

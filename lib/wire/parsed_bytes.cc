@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "google/protobuf/descriptor.pb.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/wire_format_lite.h"
@@ -20,6 +21,7 @@ using google::protobuf::internal::WireFormatLite;
 constexpr int kMostDepth = 100;           // as Protobuf's own parser
 constexpr size_t kScalarBytes = 16;       // also of one that is not known
 constexpr size_t kTextBytes = 48;         // besides its characters
+constexpr size_t kMapEntryBytes = 128;    // besides its value, where that is a message
 constexpr size_t kPackedNumberBytes = 8;  // of each byte, which may be a whole number
 
 class Counter {
@@ -86,8 +88,16 @@ class Counter {
   static size_t SizeOf(const Descriptor& type) {
     thread_local std::map<const Descriptor*, size_t> sizes;
     size_t& size = sizes[&type];
-    if (size == 0) size = MessageFactory::generated_factory()->GetPrototype(&type)->SpaceUsedLong();
+    if (size == 0) size = SpaceOf(type);
     return size;
+  }
+
+  // The prototype of a map's entry has no value to ask for its size.
+  static size_t SpaceOf(const Descriptor& type) {
+    if (!type.options().map_entry())
+      return MessageFactory::generated_factory()->GetPrototype(&type)->SpaceUsedLong();
+    const Descriptor* value = type.map_value()->message_type();
+    return kMapEntryBytes + (value == nullptr ? 0 : SpaceOf(*value));
   }
 
   const size_t most_;

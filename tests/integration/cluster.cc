@@ -124,6 +124,7 @@ std::vector<std::string> CommandOf(const TrainOptions& options) {
                    {"--set", "sync=server", "--servers", absl::StrCat(options.servers)});
   for (const std::string& setting : options.settings)
     command.insert(command.end(), {"--set", setting});
+  if (!options.plugins.empty()) command.insert(command.end(), {"--plugins", options.plugins});
   if (options.faults.empty()) return command;
   std::string plan;
   for (const std::string& fault : options.faults) absl::StrAppend(&plan, "- ", fault, "\n");

@@ -17,6 +17,7 @@ import sys
 # and rooms of lower levels. Levels are those of the plan; the digit after the point orders rooms within one level.
 LEVELS = {
     'proto': 1,
+    'include/muster': 1,  # what plug-ins see
     'lib/base': 1,
     'lib/domain': 2,
     'lib/kernels': 2,
@@ -28,6 +29,7 @@ LEVELS = {
     'lib/wire': 3.1,  # reads the table of tasks
     'lib/optim': 3.2,  # copies through lib/wire, which counts
     'lib/task': 3,
+    'lib/data': 3,
     'lib/lane_counter': 3,
     'lib/identity': 3,
     'lib/*/state': 3,
@@ -52,10 +54,12 @@ LEVELS = {
     'coordinator/service': 6.1,
     'coordinator/service/grpc': 6.2,
     'worker/tasks': 6.1,
+    'worker/plugins': 6.2,
     'cli': 7.0,
     'coordinator': 7.0,
     'server': 7.0,
     'worker': 7.0,
+    'examples': 8,
     'tests': 8,
     'bench': 8,
 }
@@ -70,7 +74,7 @@ PROGRAM_JOINTS = {'cli/main.cc': ('agent', 'coordinator')}
 # The rooms that decide see these of our own, and nothing that has a thread, a lock, a clock, chance or an effect: neither
 # directly nor through a header they include.
 STATE_ROOMS = ('lib/*/state', 'coordinator/state', 'agent/state')
-STATE_SEES = ('lib/base', 'lib/domain', 'lib/*/state')
+STATE_SEES = ('include/muster', 'lib/base', 'lib/domain', 'lib/*/state')
 STATE_FORBIDDEN_HEADERS = re.compile(
     r'(thread|mutex|shared_mutex|condition_variable|future|semaphore|latch|barrier|stop_token|atomic'
     r'|iostream|fstream|filesystem|ctime|random'
@@ -101,7 +105,8 @@ FOREIGN = [
      ANY_TEST),
     ('RocksDB', r'rocksdb/', ('lib/storage',), ANY_TEST),
     ('prometheus-cpp', r'prometheus/', ('lib/metrics',), ANY_TEST),
-    ('LibTorch', r'(torch|ATen|c10)/', ('worker/torch', 'worker/tasks'), ('tests/parity', 'tests/worker', 'bench')),
+    ('LibTorch', r'(torch|ATen|c10)/', ('include/muster/torch', 'include/muster/plugin.h', 'worker/torch', 'worker/tasks', 'examples/plugin'),
+     ('tests/parity', 'tests/worker', 'bench')),
     ('Boost', r'boost/', ('lib/http',), ANY_TEST),
     ('spdlog', r'(spdlog|fmt)/', ('lib/log',), ANY_TEST),
     ('yaml-cpp', r'yaml-cpp/', TREES_AS_TEXT, ANY_TEST),
@@ -115,7 +120,7 @@ FOREIGN = [
     ('Google Benchmark', r'benchmark/', (), ('bench',)),
 ]
 
-FIND_PACKAGE_HOME = ('cmake/dependencies.cmake',)
+FIND_PACKAGE_HOME = ('cmake/dependencies.cmake', 'examples/plugin/CMakeLists.txt')
 
 # On the data path one function moves the bytes of tensors, and counts them.
 TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/optim', 'lib/owner/runtime', 'lib/member/runtime', 'worker/runtime',
@@ -312,7 +317,8 @@ class Tree:
         for number, line in enumerate(self.texts[path].splitlines(), 1):
             match = INCLUDE.match(line)
             if match:
-                yield number, match.group(1) == '"', match.group(2)
+                public = 'include/' + match.group(2)
+                yield number, match.group(1) == '"', public if public in self.texts else match.group(2)
 
     def report(self, path, line, rule, what_to_do):
         self.problems.append(f'{path}:{line}: {rule}: {what_to_do}')

@@ -41,7 +41,7 @@ uint64_t SeedOf(const TrainingSpec& training, int64_t step, Feed feed) {
 }
 
 int64_t Whole(const TrainingSpec& training, const char* name) {
-  return static_cast<int64_t>(training.parameters.at(name));
+  return static_cast<int64_t>(std::get<double>(training.parameters.at(name)));
 }
 
 torch::nn::Transformer PlainModel(const TrainingSpec& training) {
@@ -50,7 +50,7 @@ torch::nn::Transformer PlainModel(const TrainingSpec& training) {
           .num_encoder_layers(Whole(training, "encoder_layers"))
           .num_decoder_layers(Whole(training, "decoder_layers"))
           .dim_feedforward(Whole(training, "feedforward"))
-          .dropout(training.parameters.at("dropout")));
+          .dropout(std::get<double>(training.parameters.at("dropout"))));
 }
 
 // The initial weights that our job starts from, by name.

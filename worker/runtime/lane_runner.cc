@@ -52,8 +52,8 @@ absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane,
                                                absl::Span<const float> parameters,
                                                const GradientSink& sink) {
   LaneInput input;
-  input.step = step;
-  input.lane = lane;
+  input.step = step.value();
+  input.lane = lane.value();
   input.seed = LaneSeed(training_.seed, step, lane);
   input.samples = samples;
   input.parameters = parameters;

@@ -7,7 +7,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/member_metrics.h"
-#include "lib/task/task.h"
+#include "muster/task.h"
 
 namespace muster::worker {
 

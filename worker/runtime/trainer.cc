@@ -126,7 +126,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   environment.data_hash = task_->DataHash();
   environment.tensors = task_->Tensors();
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
-  MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout));
+  MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.space()));
   auto setup = std::make_shared<Setup>(*draft);
   MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;

@@ -13,7 +13,7 @@
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/optim/update.h"
-#include "lib/task/task.h"
+#include "muster/task.h"
 #include "worker/runtime/gradient_tree.h"
 #include "worker/runtime/lane_runner.h"
 

@@ -14,12 +14,13 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "lib/base/hash.h"
 #include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
-#include "worker/tasks/corpus.h"
+#include "muster/corpus.h"
 #include "worker/torch/flat_module.h"
 #include "worker/torch/numerics.h"
 
@@ -41,7 +42,7 @@ struct Shape {
 
 Shape ReadShape(const TrainingSpec& training) {
   const auto whole = [&](const char* name) {
-    return static_cast<int64_t>(training.parameters.at(name));
+    return static_cast<int64_t>(std::get<double>(training.parameters.at(name)));
   };
   const int64_t stride = whole("stride");
   return {.layers = whole("layers"),
@@ -49,7 +50,7 @@ Shape ReadShape(const TrainingSpec& training) {
           .heads = whole("heads"),
           .context = whole("context"),
           .stride = stride == 0 ? whole("context") : stride,
-          .dropout = training.parameters.at("dropout")};
+          .dropout = std::get<double>(training.parameters.at("dropout"))};
 }
 
 void Normal(at::Tensor& weight, double deviation) { weight.normal_(0, deviation); }
@@ -172,7 +173,7 @@ class CodeLm final : public Task, public Generates {
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   std::string DataHash() const override { return hash_; }
   std::string DataLeftOut() const override { return left_out_; }
-  absl::Status Bind(const Layout& layout) override { return flat_.Bind(layout); }
+  absl::Status Bind(const FlatSpace& space) override { return flat_.Bind(space); }
 
   uint64_t SampleCount() const override {
     return (corpus_.size() - static_cast<size_t>(shape_.context) - 1) /
@@ -190,12 +191,12 @@ class CodeLm final : public Task, public Generates {
   }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
+    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.space(), SampleCount()));
     const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.context;
     at::Tensor tokens;
     return flat_.Run(input, sink,
-                     {.weight = weight,
-                      .make_batch = [&] { tokens = Tokens(input.samples); },
+                     {.make_batch = [&] { tokens = Tokens(input.samples); },
+                      .weight = [&] { return weight; },
                       .loss = [&] { return Loss(tokens); }});
   }
 

@@ -11,16 +11,16 @@
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
-#include "lib/task/task.h"
 #include "lib/wire/tensor_copy.h"
+#include "muster/task.h"
 
 namespace muster::worker {
 
-// `training` has passed CheckTask (lib/task/checks.h); dropout stands after the embedding, each
-// attention and each MLP. The returned task is also a `Generates`: of bytes drawn at temperature
-// 0.8 that follow the prompt (empty: the start of a file), without the prompt. kInvalidArgument:
-// data that is missing, empty or shorter than a sample. kDataLoss: data that cannot be read to its
-// end. `copied` outlives the task.
+// `training` is complete (CompleteFor of lib/wire/task_parameters.h); dropout stands after the
+// embedding, each attention and each MLP. The returned task is also a `Generates`: of bytes drawn
+// at temperature 0.8 that follow the prompt (empty: the start of a file), without the prompt.
+// kInvalidArgument: data that is missing, empty or shorter than a sample. kDataLoss: data that
+// cannot be read to its end. `copied` outlives the task.
 absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training, CopyCounter& copied);
 
 }  // namespace muster::worker

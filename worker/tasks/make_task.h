@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
-#include "lib/task/task.h"
 #include "lib/wire/tensor_copy.h"
+#include "muster/task.h"
 
 namespace muster::worker {
 

@@ -1,14 +1,12 @@
-#include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
-#include "lib/task/checks.h"
 #include "lib/task/counting.h"
+#include "worker/tasks/complete_built_in.h"
 #include "worker/tasks/make_task.h"
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter&) {
-  MUSTER_RETURN_IF_ERROR(CheckTask(training));
-  MUSTER_RETURN_IF_ERROR(CheckTaskFits(training, MemoryForUs()));
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, CopyCounter&) {
+  MUSTER_ASSIGN_OR_RETURN(const TrainingSpec training, CompleteBuiltIn(given));
   if (training.task == "counting") return MakeCounting(training);
   return absl::InvalidArgumentError(absl::StrCat(
       "task: '", training.task, "' needs LibTorch and this program was built without it; ",

@@ -8,11 +8,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "lib/task/registry.h"
-#include "worker/tasks/corpus.h"
+#include "muster/corpus.h"
 #include "worker/tasks/random_sequences.h"
 #include "worker/torch/flat_module.h"
 #include "worker/torch/numerics.h"
@@ -33,7 +34,7 @@ struct Shape {
 
 Shape ReadShape(const TrainingSpec& training) {
   const auto whole = [&](const char* name) {
-    return static_cast<int64_t>(training.parameters.at(name));
+    return static_cast<int64_t>(std::get<double>(training.parameters.at(name)));
   };
   return {.width = whole("width"),
           .heads = whole("heads"),
@@ -42,7 +43,7 @@ Shape ReadShape(const TrainingSpec& training) {
           .feedforward = whole("feedforward"),
           .source_length = whole("source_length"),
           .target_length = whole("target_length"),
-          .dropout = training.parameters.at("dropout")};
+          .dropout = std::get<double>(training.parameters.at("dropout"))};
 }
 
 torch::nn::Transformer MakeModel(const Shape& shape) {
@@ -72,7 +73,7 @@ class Transformer final : public Task {
   std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
   uint64_t SampleCount() const override { return static_cast<uint64_t>(data_.source.size(0)); }
   std::string DataHash() const override { return hash_; }
-  absl::Status Bind(const Layout& layout) override { return flat_.Bind(layout); }
+  absl::Status Bind(const FlatSpace& space) override { return flat_.Bind(space); }
 
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
     absl::Status stored;
@@ -84,12 +85,12 @@ class Transformer final : public Task {
   }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.layout(), SampleCount()));
+    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.space(), SampleCount()));
     const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.target_length;
     Batch batch;
     return flat_.Run(input, sink,
-                     {.weight = weight,
-                      .make_batch = [&] { batch = MakeBatch(input.samples); },
+                     {.make_batch = [&] { batch = MakeBatch(input.samples); },
+                      .weight = [&] { return weight; },
                       .loss = [&] { return Loss(batch); }});
   }
 

@@ -84,7 +84,7 @@ void SeedTorch(uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-struct FlatModule::Hook final : torch::autograd::PostAccumulateGradHook {
+struct FlatModule::Hook final : ::torch::autograd::PostAccumulateGradHook {
   Hook(FlatModule* the_owner, size_t the_parameter) : owner(the_owner), parameter(the_parameter) {}
   void operator()(const at::Tensor&) override { owner->Finish(parameter); }
 
@@ -92,7 +92,7 @@ struct FlatModule::Hook final : torch::autograd::PostAccumulateGradHook {
   const size_t parameter;
 };
 
-FlatModule::FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads,
+FlatModule::FlatModule(std::shared_ptr<::torch::nn::Module> module, int32_t threads,
                        CopyCounter& copied)
     : module_(std::move(module)), threads_(threads), copied_(copied) {
   for (const auto& p : module_->named_parameters()) {
@@ -104,30 +104,31 @@ FlatModule::FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t thread
     specs_.push_back(SpecOf(b.key(), b.value(), TensorKind::kBuffer));
   }
   for (size_t i = 0; i < parameters_.size(); ++i)
-    torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i], std::make_unique<Hook>(this, i));
+    ::torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i],
+                                                     std::make_unique<Hook>(this, i));
 }
 
 FlatModule::~FlatModule() {
-  for (at::Tensor& p : parameters_) torch::autograd::impl::set_post_acc_grad_hooks(p, nullptr);
+  for (at::Tensor& p : parameters_) ::torch::autograd::impl::set_post_acc_grad_hooks(p, nullptr);
 }
 
-absl::Status FlatModule::Bind(const Layout& layout) {
-  MUSTER_RETURN_IF_ERROR(CheckLayout(specs_, layout));
+absl::Status FlatModule::Bind(const FlatSpace& space) {
+  MUSTER_RETURN_IF_ERROR(CheckSpace(specs_, space));
   for (size_t i = 0; i < specs_.size(); ++i) {
     const bool parameter = i < parameters_.size();
     MUSTER_RETURN_IF_ERROR(
         CheckStorage(specs_[i], parameter ? parameters_[i] : buffers_[i - parameters_.size()]));
   }
-  layout_ = layout;
+  space_ = space;
   parameter_views_.clear();
   gradient_views_.clear();
   return absl::OkStatus();
 }
 
-absl::Status FlatModule::Store(const torch::nn::Module& source, absl::Span<float> flat) const {
+absl::Status FlatModule::Store(const ::torch::nn::Module& source, absl::Span<float> flat) const {
   std::vector<at::Tensor> values = source.parameters();
   for (const at::Tensor& b : source.buffers()) values.push_back(b);
-  if (values.size() != specs_.size() || flat.size() != static_cast<size_t>(layout_.elements()))
+  if (values.size() != specs_.size() || flat.size() != static_cast<size_t>(space_.elements))
     return absl::InvalidArgumentError("another module, or a span of another size, than bound");
   for (size_t i = 0; i < values.size(); ++i) {
     const at::Tensor value = values[i].detach().contiguous();
@@ -151,7 +152,7 @@ const FlatModule::Views& FlatModule::ViewsOf(const float* base, std::vector<View
 }
 
 absl::Status FlatModule::Attach(absl::Span<const float> parameters) {
-  if (parameters.size() != static_cast<size_t>(layout_.elements()) || parameters.empty())
+  if (parameters.size() != static_cast<size_t>(space_.elements) || parameters.empty())
     return absl::InvalidArgumentError("the parameters' span is not of the bound layout's size");
   MUSTER_RETURN_IF_ERROR(CheckAligned("the parameters' span", parameters.data()));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(threads_));
@@ -172,7 +173,7 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
   if (sink.gradient.size() != input.parameters.size())
     return absl::InvalidArgumentError("the gradient's span is not of the bound layout's size");
   MUSTER_RETURN_IF_ERROR(CheckAligned("the gradient's span", sink.gradient.data()));
-  LaneOutput output{.weight = work.weight};
+  LaneOutput output;
   sink_ = &sink;
   announced_.assign(parameters_.size(), false);
   const absl::Status status = CatchTorch([&] {
@@ -181,6 +182,7 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
       parameters_[i].mutable_grad() = gradients.tensors[i];
     module_->train();
     output.input_seconds = SecondsOf(work.make_batch);
+    output.weight = work.weight();
     SeedTorch(input.seed);
     const at::Tensor sum = work.loss();
     output.loss = sum.item<double>();

@@ -14,9 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lib/domain/layout.h"
-#include "lib/task/task.h"
 #include "lib/wire/tensor_copy.h"
+#include "muster/task.h"
 
 namespace muster::worker {
 
@@ -29,8 +28,8 @@ void SeedTorch(uint64_t seed);
 
 // What a lane does, as far as it differs from model to model.
 struct LaneWork {
-  int64_t weight = 0;
   std::function<void()> make_batch;  // counts as input
+  std::function<int64_t()> weight;   // after that
   std::function<at::Tensor()> loss;  // forward, in training mode: a scalar
 };
 
@@ -39,20 +38,20 @@ struct LaneWork {
 class FlatModule {
  public:
   // `threads`: intra-op, see UseTorchHere. `copied` outlives the module.
-  FlatModule(std::shared_ptr<torch::nn::Module> module, int32_t threads, CopyCounter& copied);
+  FlatModule(std::shared_ptr<::torch::nn::Module> module, int32_t threads, CopyCounter& copied);
   ~FlatModule();
   FlatModule(const FlatModule&) = delete;
   FlatModule& operator=(const FlatModule&) = delete;
 
   // named_parameters() in registration order, then named_buffers().
   const std::vector<TensorSpec>& tensors() const { return specs_; }
-  const Layout& layout() const { return layout_; }
+  const FlatSpace& space() const { return space_; }
 
-  // kInvalidArgument: another layout than tensors(), or a tensor that is not fp32 on the CPU.
-  absl::Status Bind(const Layout& layout);
+  // kInvalidArgument: places of others than tensors(), or a tensor that is not fp32 on the CPU.
+  absl::Status Bind(const FlatSpace& space);
 
   // Writes the values of `source`, a module of the same make, at the tensors' offsets.
-  absl::Status Store(const torch::nn::Module& source, absl::Span<float> flat) const;
+  absl::Status Store(const ::torch::nn::Module& source, absl::Span<float> flat) const;
 
   // Points the parameters at `parameters` (the whole flat space, 64-byte aligned, which outlives
   // their use) and fills the buffers from it.
@@ -79,21 +78,21 @@ class FlatModule {
   const Views& ViewsOf(const float* base, std::vector<Views>& cache);
   void Finish(size_t parameter);  // its gradient is final
   void FinishBuffers(absl::Span<float> gradient);
-  float* Place(size_t tensor, float* base) const { return base + layout_.tensors()[tensor].offset; }
+  float* Place(size_t tensor, float* base) const { return base + space_.tensors[tensor].offset; }
   // The place of a tensor in a flat space of parameters or gradients.
   template <class Float>
   absl::Span<Float> Within(absl::Span<Float> flat, size_t tensor) const {
-    const Placed& placed = layout_.tensors()[tensor];
+    const Placed& placed = space_.tensors[tensor];
     return flat.subspan(static_cast<size_t>(placed.offset), static_cast<size_t>(placed.count));
   }
 
-  const std::shared_ptr<torch::nn::Module> module_;
+  const std::shared_ptr<::torch::nn::Module> module_;
   const int32_t threads_;
   CopyCounter& copied_;
   std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> buffers_;
   std::vector<TensorSpec> specs_;
-  Layout layout_;
+  FlatSpace space_;
   std::vector<Views> parameter_views_;  // of the generations of state that alternate
   std::vector<Views> gradient_views_;
   GradientSink* sink_ = nullptr;  // of the lane that runs

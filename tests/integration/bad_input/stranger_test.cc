@@ -40,7 +40,7 @@ TEST(StrangerTest, AWrongFieldIsNamedWithWhatIsAllowed) {
     const char* says;
   };
   constexpr Case kCases[] = {
-      {"task=countng", "task", "allowed: code-lm, counting, transformer"},
+      {"task=count_ng", "task", "allowed: code-lm, counting, transformer"},
       {"lanes=0", "lanes", "allowed: 1 to 4096"},
       {"lanes=4097", "lanes", "allowed: 1 to 4096"},
       {"batch=0", "batch", "allowed: 1 to"},

@@ -1,4 +1,4 @@
-#include "worker/tasks/corpus.h"
+#include "muster/corpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,9 @@
 #include <system_error>
 #include <utility>
 
-namespace muster::worker {
+#include "lib/data/names_in.h"
+
+namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
@@ -301,4 +303,4 @@ TEST(ContentHash, IsSha256OfAllParts) {
 }
 
 }  // namespace
-}  // namespace muster::worker
+}  // namespace muster

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/domain/layout.h"
+
 namespace muster {
 namespace {
 
@@ -21,7 +23,7 @@ struct Bound {
     training.data.samples = samples;
     task = MakeCounting(training);
     layout = Layout::Make(task->Tensors(), 64).value();
-    EXPECT_TRUE(task->Bind(layout).ok());
+    EXPECT_TRUE(task->Bind(layout.space()).ok());
     parameters.assign(static_cast<size_t>(layout.elements()), 0.0f);
     EXPECT_TRUE(task->Initialize(7, absl::MakeSpan(parameters)).ok());
     gradient.assign(parameters.size(), 0.0f);
@@ -125,7 +127,7 @@ TEST(Counting, RefusesWhatIsNotALaneOfItsDataSet) {
 TEST(Counting, RefusesAnotherTasksLayout) {
   Bound b(10);
   const Layout other = Layout::Make({{"count.0", {5}}}, 64).value();
-  EXPECT_EQ(b.task->Bind(other).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(b.task->Bind(other.space()).code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "lib/task/checks.h"
+#include "lib/task/model_size.h"
 #include "lib/task/registry.h"
 
 namespace muster {
@@ -16,7 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TrainingSpec SpecOf(const std::string& task, std::map<std::string, double> parameters = {}) {
+TrainingSpec SpecOf(const std::string& task, ParameterValues parameters = {}) {
   TrainingSpec training;
   training.task = task;
   training.parameters = std::move(parameters);

@@ -54,7 +54,7 @@ TEST(JobProto, IsReadByTheSameRules) {
   message.set_clip_norm(std::numeric_limits<double>::quiet_NaN());
   EXPECT_EQ(FieldOf(FromProto(message).status()), "clip_norm");
   message.clear_clip_norm();
-  (*message.mutable_parameters())["width"] = 3;
+  (*message.mutable_parameters())["width"].set_number_value(3);
   EXPECT_EQ(FieldOf(FromProto(message).status()), "parameters.width");
 }
 

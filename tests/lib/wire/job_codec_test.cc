@@ -20,7 +20,6 @@
 namespace muster {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -330,9 +329,12 @@ INSTANTIATE_TEST_SUITE_P(
     Wholes, BadDocument,
     testing::Values(
         BadWhole{"steps: 3", "task",
-                 "a.yaml: task: is missing; allowed: code-lm, counting, transformer"},
-        BadWhole{"task: code-ml\nsteps: 3", "task",
-                 "a.yaml:1: task: 'code-ml' is not known; allowed: code-lm, counting, transformer"},
+                 "a.yaml: task: is missing; allowed: code-lm, counting, transformer, or the name "
+                 "of a plug-in's task"},
+        BadWhole{
+            "task: code_lm\nsteps: 3", "task",
+            "a.yaml:1: task: 'code_lm' is no task; allowed: code-lm, counting, transformer, or the "
+            "name of a plug-in's task (1 to 63 lower-case letters, digits and inner hyphens)"},
         BadWhole{"task: counting", "steps",
                  "a.yaml: steps: neither steps nor epochs is given; give one of them"},
         BadWhole{"task: counting\nsteps: 0", "steps",
@@ -470,14 +472,16 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
 
 TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
   JobSpec spec;
-  EXPECT_EQ(Validate(spec).message(), "task: is missing; allowed: code-lm, counting, transformer");
+  EXPECT_EQ(
+      Validate(spec).message(),
+      "task: is missing; allowed: code-lm, counting, transformer, or the name of a plug-in's task");
   spec.training.task = "transformer";
   spec.training.steps = 1;
   EXPECT_EQ(Validate(spec).message(), "parameters.decoder_layers: is missing");
   spec.training.sync = Sync::kServer;
   const auto complete = Complete(spec);
   ASSERT_TRUE(complete.ok()) << complete.status();
-  EXPECT_EQ(complete->training.parameters.at("width"), 512);
+  EXPECT_EQ(complete->training.parameters.at("width"), ParameterValue(512));
   EXPECT_EQ(complete->runtime.servers, 1);
   EXPECT_TRUE(Validate(*complete).ok());
 
@@ -494,6 +498,54 @@ TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
   bad = *complete;
   bad.runtime.name = "\xff";
   EXPECT_EQ(FieldOf(Validate(bad)), "name");
+}
+
+constexpr char kPlugin[] = R"(
+task: mlp
+steps: 3
+parameters: {hidden: 12, rate: 0.5, deep: true, kind: relu, sizes: [3, 0.5], names: [a, "1"], none: []}
+)";
+
+// Workers know it, and nobody else.
+TEST(PluginTasks, TakeParametersOfAnyType) {
+  const JobSpec spec = Parsed(kPlugin);
+  const ParameterValues expected = {{"hidden", 12},
+                                    {"rate", 0.5},
+                                    {"deep", true},
+                                    {"kind", "relu"},
+                                    {"sizes", std::vector<double>{3, 0.5}},
+                                    {"names", std::vector<std::string>{"a", "1"}},
+                                    {"none", std::vector<double>{}}};
+  EXPECT_EQ(spec.training.parameters, expected);
+  EXPECT_EQ(ParseJobYaml(ToYaml(spec), "").value(), spec);
+  EXPECT_EQ(ParseJobJson(ToJson(spec), "").value(), spec);
+  EXPECT_TRUE(Validate(spec).ok());
+}
+
+TEST(PluginTasks, TakeDataOfEitherKind) {
+  EXPECT_EQ(Parsed(kPlugin, {"data.paths=[/a]"}).training.data.paths.size(), 1u);
+  EXPECT_EQ(Parsed(kPlugin, {"data.samples=7"}).training.data.samples, 7u);
+}
+
+TEST(PluginTasks, ParametersAreBounded) {
+  const auto error = [](const std::string& parameters) {
+    return std::string(
+        ParseJobYaml(absl::StrCat("task: mlp\nsteps: 3\nparameters: ", parameters), "a.yaml")
+            .status()
+            .message());
+  };
+  EXPECT_THAT(error("[1]"), HasSubstr("parameters: a list is not a mapping"));
+  EXPECT_THAT(error("{a: {b: 1}}"),
+              HasSubstr("parameters.a: a mapping is no parameter; allowed: "));
+  EXPECT_THAT(error("{a: [x, 1]}"), HasSubstr("parameters.a[1]: 1 is not text"));
+  EXPECT_THAT(error("{a: [[1]]}"), HasSubstr("parameters.a[0]: a list is not a number"));
+  EXPECT_THAT(error("{Width: 1}"), HasSubstr("is no name of a parameter; allowed: 1 to 64"));
+  std::string many = "{";
+  for (int i = 0; i < 257; ++i) absl::StrAppend(&many, "a", i, ": 1, ");
+  EXPECT_THAT(error(many + "}"), HasSubstr("257 parameters; at most 256 are allowed"));
+  std::string list = "{a: [";
+  for (int i = 0; i < 4097; ++i) absl::StrAppend(&list, "1,");
+  EXPECT_THAT(error(list + "]}"), HasSubstr("parameters.a: 4097 items; at most 4096"));
 }
 
 TrainingSpec ExampleTraining() { return Parsed(ReadSourceFile("examples/counting.yaml")).training; }
@@ -596,7 +648,7 @@ TEST(Examples, AreValid) {
   EXPECT_EQ(counting.training.reduction, Reduction::kSum);
   EXPECT_EQ(counting.training.optimizer.learning_rate, 1);
   const JobSpec transformer = Parsed(ReadSourceFile("examples/transformer.yaml"));
-  EXPECT_EQ(transformer.training.parameters.at("target_length"), 20);
+  EXPECT_EQ(transformer.training.parameters.at("target_length"), ParameterValue(20));
 }
 
 // Each field has its row: | `name` | training, runtime or queue | default | allowed | meaning |
@@ -620,9 +672,9 @@ TEST(Documentation, ListsEveryTaskWithItsParameters) {
     const std::string heading = absl::StrCat("\n### ", task.name, "\n");
     if (text.find(heading) == std::string::npos) missing.push_back(heading);
     for (const TaskParameter& parameter : task.parameters) {
-      const std::string row =
-          absl::StrCat("\n| `", parameter.name, "` | ", ToText(parameter.default_value), " | ",
-                       ToText({parameter.min, parameter.max}), " | ", parameter.help, " |");
+      const std::string row = absl::StrCat(
+          "\n| `", parameter.name, "` | ", ToText(std::get<double>(parameter.default_value)), " | ",
+          ToText({parameter.min, parameter.max}), " | ", parameter.help, " |");
       const size_t section = text.find(heading);
       if (section == std::string::npos || text.find(row, section) == std::string::npos)
         missing.push_back(row);

@@ -7,6 +7,7 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "lib/domain/job.h"
 #include "lib/task/registry.h"
 
@@ -52,16 +53,34 @@ class RandomJob {
     return text;
   }
 
+  void FillPluginTask(TrainingSpec& training) {
+    training.task = "of-a-plugin";
+    for (int left = Int(0, 4); left > 0; --left) {
+      ParameterValue& value = training.parameters[absl::StrCat("p_", left)];
+      switch (Int(0, 4)) {
+        case 0: value = Real(-1e9, 1e9); break;
+        case 1: value = Coin(); break;
+        case 2: value = Text(); break;
+        case 3: value = std::vector<double>{Real(-1, 1), 4}; break;
+        case 4: value = std::vector<std::string>{Text(), ""}; break;
+      }
+    }
+    if (Coin()) training.data.samples = Int<uint64_t>(0, 1 << 30);
+  }
+
   void FillTask(TrainingSpec& training) {
+    if (Int(0, 3) == 0) return FillPluginTask(training);
     const TaskInfo& task = Tasks()[Int<size_t>(0, Tasks().size() - 1)];
     training.task = task.name;
     for (const TaskParameter& parameter : task.parameters) {
       const double value = Real(parameter.min, parameter.max);
-      training.parameters[parameter.name] = parameter.integer ? std::floor(value) : value;
+      training.parameters[parameter.name] =
+          parameter.kind == ParameterKind::kInteger ? std::floor(value) : value;
     }
     if (!task.multiple.empty()) {
-      training.parameters[task.divisor] = Int(1, 64);
-      training.parameters[task.multiple] = training.parameters[task.divisor] * Int(1, 64);
+      const int divisor = Int(1, 64);
+      training.parameters[task.divisor] = divisor;
+      training.parameters[task.multiple] = divisor * Int(1, 64);
     }
     if (!task.data_needed) {
       training.data.samples = Int<uint64_t>(0, 1 << 30);

@@ -26,7 +26,7 @@ class Claiming final : public Task {
   std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
   uint64_t SampleCount() const override { return task_->SampleCount(); }
   std::string DataHash() const override { return task_->DataHash(); }
-  absl::Status Bind(const Layout& layout) override { return task_->Bind(layout); }
+  absl::Status Bind(const FlatSpace& space) override { return task_->Bind(space); }
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
     return task_->Initialize(seed, parameters);
   }
@@ -54,7 +54,7 @@ class LaneRunnerTest : public testing::Test {
     return training;
   }
   LaneRunner RunnerOf(Task& task, LaneCounter* counter = nullptr) {
-    EXPECT_TRUE(task.Bind(layout_).ok());
+    EXPECT_TRUE(task.Bind(layout_.space()).ok());
     return LaneRunner(task, training_, counter, metrics_, failpoints_);
   }
   absl::StatusOr<LaneOutput> RunLane(LaneRunner& runner) {

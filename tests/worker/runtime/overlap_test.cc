@@ -38,21 +38,21 @@ class Gradual final : public Task {
   }
   uint64_t SampleCount() const override { return 8; }
   std::string DataHash() const override { return "none"; }
-  absl::Status Bind(const Layout& layout) override {
-    layout_ = layout;
+  absl::Status Bind(const FlatSpace& space) override {
+    space_ = space;
     return absl::OkStatus();
   }
   absl::Status Initialize(uint64_t, absl::Span<float>) override { return absl::OkStatus(); }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     const LaneOutput output{static_cast<int64_t>(input.samples.size()), 1.0};
-    const bool last = input.lane.value() % 2 == 1;  // of a worker that holds two lanes
+    const bool last = input.lane % 2 == 1;  // of a worker that holds two lanes
     const uint64_t before = sent_.handed_over;
     sink.outcome(output);
     for (size_t t = kTensors; t-- > 0;) {
       for (float& v :
-           sink.gradient.subspan(static_cast<size_t>(layout_.tensors()[t].offset), kElements))
-        v = static_cast<float>(input.lane.value() + 1);
+           sink.gradient.subspan(static_cast<size_t>(space_.tensors[t].offset), kElements))
+        v = static_cast<float>(input.lane + 1);
       if (t == 0 && last) AwaitHalf(before);
       sink.ready(t);
     }
@@ -71,7 +71,7 @@ class Gradual final : public Task {
   }
 
   Sent& sent_;
-  Layout layout_;
+  FlatSpace space_;
 };
 
 JobSpec GradualSpec() {

@@ -165,7 +165,7 @@ class AroundCounting : public Task {
   std::vector<TensorSpec> Tensors() const override { return counting_->Tensors(); }
   uint64_t SampleCount() const override { return counting_->SampleCount(); }
   std::string DataHash() const override { return counting_->DataHash(); }
-  absl::Status Bind(const Layout& layout) override { return counting_->Bind(layout); }
+  absl::Status Bind(const FlatSpace& space) override { return counting_->Bind(space); }
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
     return counting_->Initialize(seed, parameters);
   }

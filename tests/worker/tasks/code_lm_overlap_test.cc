@@ -41,23 +41,23 @@ class HeldAtTheLastHook final : public Task {
   std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
   uint64_t SampleCount() const override { return task_->SampleCount(); }
   std::string DataHash() const override { return task_->DataHash(); }
-  absl::Status Bind(const Layout& layout) override { return task_->Bind(layout); }
+  absl::Status Bind(const FlatSpace& space) override { return task_->Bind(space); }
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
     MutexLock lock(generator_in_use);
     return task_->Initialize(seed, parameters);
   }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    const bool last_lane = input.lane.value() % 2 == 1;  // of a worker that holds two
+    const bool last_lane = input.lane % 2 == 1;  // of a worker that holds two
     if (!last_lane) {  // the probe of a worker that joins, too: each lane seeds the generator
       MutexLock lock(generator_in_use);
       return task_->RunLane(input, std::move(sink));
     }
     const uint64_t before = sent_.handed_over;
-    if (input.step == Step(1)) bytes_of_a_step_ = before;
+    if (input.step == 1) bytes_of_a_step_ = before;
     size_t hooks = 0;
     const GradientSink watched{sink.gradient, sink.outcome, [&](size_t tensor) {
-                                 if (++hooks == task_->Tensors().size() && input.step > Step(0))
+                                 if (++hooks == task_->Tensors().size() && input.step > 0)
                                    AwaitHalf(before);
                                  sink.ready(tensor);
                                }};

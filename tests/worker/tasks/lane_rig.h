@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "lib/base/check.h"
-#include "lib/task/task.h"
+#include "lib/domain/layout.h"
 #include "lib/wire/tensor_copy.h"
+#include "muster/task.h"
 
 namespace muster::worker {
 
@@ -63,7 +64,7 @@ class LaneRig {
       : task_(std::move(task)),
         layout_(Layout::Make(task_->Tensors(), 4096).value()),
         parameters_(layout_.elements()) {
-    MUSTER_CHECK(task_->Bind(layout_).ok());
+    MUSTER_CHECK(task_->Bind(layout_.space()).ok());
     MUSTER_CHECK(task_->Initialize(seed, parameters_.span()).ok());
   }
 

@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "lib/domain/layout.h"
 #include "tests/worker/tasks/lane_rig.h"
 
 namespace muster::worker {
@@ -38,7 +39,7 @@ struct Rig {
   explicit Rig(std::shared_ptr<Net> the_net = std::make_shared<Net>())
       : net(std::move(the_net)), flat(net, 1, copied) {
     layout = Layout::Make(flat.tensors(), 64).value();
-    EXPECT_TRUE(flat.Bind(layout).ok());
+    EXPECT_TRUE(flat.Bind(layout.space()).ok());
     parameters = std::make_unique<FlatMemory>(layout.elements());
     gradient = std::make_unique<FlatMemory>(layout.elements());
     EXPECT_TRUE(flat.Store(Net(), parameters->span()).ok());
@@ -56,7 +57,7 @@ struct Rig {
                       },
                       [&](size_t i) { ready.push_back(flat.tensors()[i].name); }};
     const auto output = flat.Run({.seed = 3, .parameters = parameters->span()}, sink,
-                                 {.weight = 4, .make_batch = [] {}, .loss = loss});
+                                 {.make_batch = [] {}, .weight = [] { return 4; }, .loss = loss});
     if (!output.ok()) return output.status();
     EXPECT_EQ(outcomes.size(), 1u);
     EXPECT_EQ(outcomes[0].loss, output->loss);
@@ -212,7 +213,7 @@ TEST(FlatModule, RefusesWhatTheFlatSpaceCannotHold) {
   net->register_buffer("count", at::zeros({1}, at::kLong));
   CopyCounter copied{0};
   FlatModule flat(net, 1, copied);
-  const absl::Status status = flat.Bind(Layout::Make(flat.tensors(), 64).value());
+  const absl::Status status = flat.Bind(Layout::Make(flat.tensors(), 64)->space());
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("count"));
 }

@@ -1,0 +1,97 @@
+// The contract of a model: for one lane, the gradient of the SUM of its samples' losses and an
+// integer weight. Spans only: a task may compute with any library, and muster::torch::ModuleTask
+// (muster/torch/module_task.h) is one for LibTorch's modules. A task is pure: RunLane depends on
+// (parameters, buffers, sample ids, seed) alone and carries nothing from one lane to the next. All
+// methods run on the worker's train thread. What a task throws ends its worker, as an error does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "muster/tensor.h"
+
+namespace muster {
+
+// What a task may throw in place of returning an error: it is taken for that status.
+class __attribute__((visibility("default"))) TaskError : public std::runtime_error {
+ public:
+  explicit TaskError(const absl::Status& status)
+      : std::runtime_error(std::string(status.message())), status_(status) {}
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status status_;
+};
+
+template <class T>
+T ValueOrThrow(absl::StatusOr<T> value) {
+  if (!value.ok()) throw TaskError(value.status());
+  return *std::move(value);
+}
+
+// What a run of one lane is told.
+struct LaneInput {
+  int64_t step = 0;
+  int32_t lane = 0;
+  uint64_t seed = 0;                   // of every random generator the lane uses
+  absl::Span<const uint64_t> samples;  // sample ids, never empty: empty lanes are not run
+  // The flat space at the step's begin: parameters and buffers at their offsets. 64-byte aligned.
+  absl::Span<const float> parameters;
+};
+
+struct LaneOutput {
+  // Samples or tokens: what `reduction: mean` divides by. At most 2^20 of each sample.
+  int64_t weight = 0;
+  double loss = 0;           // summed over the samples
+  double input_seconds = 0;  // of RunLane, spent on making its samples ready; the rest is compute
+};
+
+// Where a lane's gradient goes.
+struct GradientSink {
+  // The flat space; all +0.0 at the start, also in the holes, which stay so. A buffer tensor's new
+  // value is written at its offset instead of a gradient. 64-byte aligned.
+  absl::Span<float> gradient;
+  // Exactly once, when the forward pass is done and before the first `ready`: what RunLane will
+  // return.
+  std::function<void(LaneOutput)> outcome;
+  // A tensor is final; each exactly once before RunLane returns, in any order, on the calling
+  // thread, as early as possible.
+  std::function<void(size_t tensor)> ready;
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  // Tensors in registration order. Fixed for the life of the task.
+  virtual std::vector<TensorSpec> Tensors() const = 0;
+  virtual uint64_t SampleCount() const = 0;  // size of the data set, at least 1
+  virtual std::string DataHash() const = 0;  // of the content, equal on every member
+  // What of the data could not be read and is no part of it, for people; empty: nothing. Equal on
+  // every member.
+  virtual std::string DataLeftOut() const { return ""; }
+  // Where the tensors stand in the spans below. Called once, before anything below.
+  virtual absl::Status Bind(const FlatSpace& space) = 0;
+  // Writes the initial state at the tensors' offsets; `parameters` is all +0.0 before.
+  virtual absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) = 0;
+  // kInvalidArgument or kDataLoss: the data is bad (exit code 65); the message names the file.
+  virtual absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) = 0;
+};
+
+// A rarer ability: a text sample from a trained model.
+class Generates {
+ public:
+  virtual ~Generates() = default;
+  virtual absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
+                                               const std::string& prompt, size_t bytes,
+                                               uint64_t seed) = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,70 @@
+// What a job's specification says to its task: `parameters` and `data` of docs/job-spec.md, with
+// every default filled in.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace muster {
+
+// Whole numbers are doubles without a fraction, as in JSON.
+struct ParameterValue
+    : std::variant<double, bool, std::string, std::vector<double>, std::vector<std::string>> {
+  using variant::variant;
+  ParameterValue(int number) : variant(static_cast<double>(number)) {}  // NOLINT: as variant's
+};
+using ParameterValues = std::map<std::string, ParameterValue>;
+
+// What is done where data.paths holds something that cannot be read.
+enum class Unreadable { kFail, kSkip };
+
+struct DataSpec {
+  // Files and directories (walked, in name order); empty: the task makes its own.
+  std::vector<std::string> paths;
+  std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
+  uint64_t max_bytes = 0;             // read no more than this; 0: all
+  Unreadable unreadable = Unreadable::kFail;
+  uint64_t samples = 0;  // size of a made data set; 0: the task's default
+  bool operator==(const DataSpec&) const = default;
+};
+
+struct TaskOptions {
+  ParameterValues parameters;  // each that the task has declared, within its bounds
+  DataSpec data;
+  uint64_t seed = 0;    // of the job
+  int32_t threads = 1;  // of one worker, for one operation
+
+  // Of a parameter that the task has declared as such; std::logic_error: it has not.
+  double Real(const std::string& name) const { return Get<double>(name); }
+  int64_t Integer(const std::string& name) const { return std::llround(Get<double>(name)); }
+  bool Boolean(const std::string& name) const { return Get<bool>(name); }
+  const std::string& Text(const std::string& name) const { return Get<std::string>(name); }
+  const std::vector<double>& Reals(const std::string& name) const {
+    return Get<std::vector<double>>(name);
+  }
+  std::vector<int64_t> Integers(const std::string& name) const {
+    std::vector<int64_t> whole;
+    for (const double number : Reals(name)) whole.push_back(std::llround(number));
+    return whole;
+  }
+  const std::vector<std::string>& Texts(const std::string& name) const {
+    return Get<std::vector<std::string>>(name);
+  }
+
+ private:
+  template <class T>
+  const T& Get(const std::string& name) const {
+    const auto found = parameters.find(name);
+    const T* value = found == parameters.end() ? nullptr : std::get_if<T>(&found->second);
+    if (value == nullptr)
+      throw std::logic_error("the task has declared no parameter '" + name + "' of that type");
+    return *value;
+  }
+};
+
+}  // namespace muster

@@ -1,0 +1,94 @@
+// A task that is a LibTorch module: who derives from it says how the module is made, what a batch
+// is and what its loss is. Parameters live in the flat space of the job, gradients go straight into
+// it and are told as the backward pass makes them final; nothing is copied. The module is in
+// training mode, and torch's default generator is seeded for each lane.
+//
+//   class Mlp final : public muster::torch::ModuleTask<Net> {
+//    public:
+//     explicit Mlp(const muster::TaskOptions& options)
+//         : ModuleTask(options, [=] { return Net(options.Integer("hidden")); }) {}
+//     ...
+//     at::Tensor Loss(Net& net, const Tensors& batch) override {
+//       return torch::mse_loss(net(batch[0]), batch[1], at::Reduction::Sum);
+//     }
+//   };
+//
+// Parameters and buffers are 32-bit floats on the processor.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "muster/task.h"
+#include "muster/task_options.h"
+
+namespace muster::torch {
+
+using Tensors = std::vector<at::Tensor>;
+
+// Of any module; derive from ModuleTask below, which knows its type.
+class AnyModuleTask : public Task {
+ public:
+  ~AnyModuleTask() override;
+
+  std::vector<TensorSpec> Tensors() const final;
+  absl::Status Bind(const FlatSpace& space) final;
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) final;
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) final;
+
+ protected:
+  using Batch = muster::torch::Tensors;
+
+  // Throws what `make` throws.
+  AnyModuleTask(const TaskOptions& options,
+                std::function<std::shared_ptr<::torch::nn::Module>()> make);
+
+  virtual Batch MakeBatch(const at::Tensor& samples) = 0;
+  virtual at::Tensor LossOf(const Batch& batch) = 0;
+  virtual int64_t WeightOf(const Batch& batch) const = 0;
+
+  const std::shared_ptr<::torch::nn::Module>& made() const;
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+};
+
+// `Holder` is what TORCH_MODULE makes of a module.
+template <class Holder>
+class ModuleTask : public AnyModuleTask {
+ public:
+  using Tensors = muster::torch::Tensors;
+
+ protected:
+  // `make` makes a Holder with first weights that it draws from torch's default generator, which is
+  // seeded before. It is called more than once and makes the same tensors each time.
+  template <class Make>
+  ModuleTask(const TaskOptions& options, Make make)
+      : AnyModuleTask(options, [make = std::move(make)] { return make().ptr(); }),
+        net_(std::dynamic_pointer_cast<typename Holder::ContainedType>(made())) {}
+
+  // What Loss needs of these samples (ids: int64, one dimension, in any order): at least one
+  // tensor, whose first dimension is that of the samples. Its time counts as input.
+  Tensors MakeBatch(const at::Tensor& samples) override = 0;
+
+  // The forward pass: a scalar, the SUM of the samples' losses.
+  virtual at::Tensor Loss(Holder& net, const Tensors& batch) = 0;
+
+  // What `reduction: mean` divides by: samples, where nothing else is said; or tokens.
+  virtual int64_t Weight(const Tensors& batch) const { return batch.at(0).size(0); }
+
+  Holder& net() { return net_; }
+
+ private:
+  at::Tensor LossOf(const Tensors& batch) final { return Loss(net_, batch); }
+  int64_t WeightOf(const Tensors& batch) const final { return Weight(batch); }
+
+  Holder net_;
+};
+
+}  // namespace muster::torch

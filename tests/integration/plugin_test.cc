@@ -1,0 +1,140 @@
+// A task of a plug-in, that of examples/plugin and one that breaks its contract, in real programs.
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+
+namespace muster::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kRows = 48;
+
+// Rows of two numbers and of what is to be told from them: mostly 0, so that a constant is wrong by
+// 0.5 on average.
+std::string MlpSpec(const std::string& file) {
+  std::string rows;
+  for (int i = 0; i < kRows; ++i) {
+    const double a = (i % 7 - 3) / 3.0, b = (i % 5 - 2) / 2.0;
+    absl::StrAppend(&rows, a, ",", b, ",", a - b, "\n");
+  }
+  WriteFile(file, rows);
+  return absl::StrCat("name: rows\ntask: mlp\nparameters: {hidden: 12}\ndata: {paths: [", file,
+                      "]}\nbatch: 12\nlanes: 6\nepochs: 12\n",
+                      "optimizer: {kind: adamw, learning_rate: 0.03}\n");
+}
+
+std::string OddSpec(const std::string& does) {
+  return absl::StrCat("name: odd\ntask: odd\nparameters: {does: ", does,
+                      "}\nbatch: 4\nsteps: 2\nrestarts: 0\n");
+}
+
+std::string ErrorOf(const TrainRun& run) { return run.result.value("reason", ""); }
+
+TEST(PluginTest, AnyNumberOfWorkersMakesTheSameBitsAlsoWithAKill) {
+  const Folder folder;
+  const std::string spec = MlpSpec(folder / "rows.csv");
+  std::string digest;
+  for (int workers = 1; workers <= 3; ++workers) {
+    SCOPED_TRACE(absl::StrCat(workers, " workers"));
+    const std::string dir = folder / absl::StrCat("job-", workers);
+    std::vector<std::string> faults;
+    if (workers > 1) faults = {"{at_point: \"forward:9\", kill: worker-1}"};
+    const TrainRun run = Train({.spec = spec,
+                                .dir = dir,
+                                .workers = workers,
+                                .faults = faults,
+                                .plugins = MUSTER_TEST_PLUGINS "/example_mlp"});
+    if (workers == 1) digest = run.result.value("digest", "none");
+    ExpectSameBits(run, dir, digest);
+    if (workers > 1) {
+      EXPECT_TRUE(run.Fired("worker-1", "forward")) << run.Trace();
+    }
+    // Far better than the best constant, which has a loss of 0.93.
+    EXPECT_LT(run.result.value("final_loss", 9.0), 0.1) << run.Trace();
+  }
+}
+
+TEST(PluginTest, GoingOnWithAnotherFileIsAnotherNumericEnvironment) {
+  const Folder folder;
+  const std::string spec = MlpSpec(folder / "rows.csv");
+  const std::string plugins = folder / "plugins", dir = folder / "job";
+  std::filesystem::create_directory(plugins);
+  std::filesystem::copy_file(MUSTER_TEST_PLUGINS "/example_mlp/example_mlp.so",
+                             plugins + "/mlp.so");
+  // It stops half-way, with a checkpoint.
+  TrainOptions options{.spec = spec, .dir = dir, .settings = {"epochs=2000"}, .plugins = plugins};
+  options.interrupt_at = [](const nlohmann::json& event) {
+    return event.value("event", "") == "step" && event.value("step", 0) >= 9;
+  };
+  const TrainRun first = Train(options);
+  ASSERT_EQ(first.result.value("state", ""), "stopped") << first.Trace();
+  std::ofstream(plugins + "/mlp.so", std::ios::app) << "another byte";
+  options.interrupt_at = nullptr;
+  const TrainRun second = Train(options);
+  EXPECT_EQ(second.exit_code, kExitOtherEnvironment) << second.Trace();
+  EXPECT_THAT(second.Trace(),
+              HasSubstr("environment differs from the job's: plugin (mlp.so sha256:"));
+}
+
+TEST(PluginTest, ATaskThatNobodyBringsAndAWrongParameterAreNamed) {
+  const Folder folder;
+  const TrainRun unknown = Train({.spec = OddSpec("nothing"), .dir = folder / "unknown"});
+  EXPECT_EQ(unknown.exit_code, kExitBadConfiguration) << unknown.Trace();
+  EXPECT_THAT(ErrorOf(unknown), AllOf(HasSubstr("task: 'odd' is unknown; there are code-lm"),
+                                      HasSubstr("--plugins")));
+  const TrainRun wrong = Train(
+      {.spec = OddSpec("3"), .dir = folder / "wrong", .plugins = MUSTER_TEST_PLUGINS "/odd_NONE"});
+  EXPECT_EQ(wrong.exit_code, kExitBadConfiguration) << wrong.Trace();
+  EXPECT_THAT(ErrorOf(wrong), HasSubstr("parameters.does: 3 is not text"));
+}
+
+// Names of tests are words.
+std::string NameOf(std::string text) {
+  for (char& c : text)
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  return text;
+}
+
+struct Oddity {
+  const char* does;
+  int code;
+  const char* says;
+  friend std::ostream& operator<<(std::ostream& out, const Oddity& oddity) {
+    return out << oddity.does;
+  }
+};
+class OddPluginTest : public testing::TestWithParam<Oddity> {};
+
+TEST_P(OddPluginTest, EndsInOneSentenceWithItsExitCode) {
+  const Folder folder;
+  const TrainRun run = Train({.spec = OddSpec(GetParam().does),
+                              .dir = folder / "job",
+                              .plugins = MUSTER_TEST_PLUGINS "/odd_NONE"});
+  EXPECT_EQ(run.exit_code, GetParam().code) << run.Trace();
+  EXPECT_THAT(ErrorOf(run), HasSubstr(GetParam().says)) << run.Trace();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Oddities, OddPluginTest,
+    testing::Values(
+        Oddity{"throws when it is made", kExitBadConfiguration, "throws when it is made: no luck"},
+        Oddity{"has no tensor", kExitBadConfiguration, "no parameter"},
+        Oddity{"throws in a lane", kExitFailed, "task odd throws: no lane"},
+        Oddity{"is never ready", kExitBadConfiguration, "has not told that tensor 0 is ready"},
+        Oddity{"finds bad data", kExitBadData, "rows.csv:7: no number"},
+        Oddity{"has no number", kExitNotFinite, "not finite"}),
+    [](const auto& instance) { return NameOf(instance.param.does); });
+
+}  // namespace
+}  // namespace muster::integration

@@ -1,0 +1,126 @@
+#include "worker/plugins/guarded_task.h"
+
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/domain/layout.h"
+#include "lib/kernels/float_env.h"
+#include "tests/worker/plugins/odd_task.h"
+#include "tests/worker/tasks/lane_rig.h"
+
+namespace muster::worker {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<std::unique_ptr<Task>> Make(const std::string& does) {
+  TaskOptions options;
+  options.parameters["does"] = does;
+  return MakeGuarded("odd", [&] { return OddType().make(options); });
+}
+
+// Names of tests are words.
+std::string NameOf(std::string text) {
+  for (char& c : text)
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
+  return text;
+}
+
+struct Oddity {
+  const char* does;
+  absl::StatusCode code;
+  const char* says;
+  friend std::ostream& operator<<(std::ostream& out, const Oddity& oddity) {
+    return out << oddity.does;
+  }
+};
+
+class WhenItIsMade : public testing::TestWithParam<Oddity> {};
+TEST_P(WhenItIsMade, ItIsSaidInASentence) {
+  const absl::Status made = Make(GetParam().does).status();
+  EXPECT_EQ(made.code(), GetParam().code) << made;
+  EXPECT_THAT(std::string(made.message()), HasSubstr(GetParam().says));
+}
+INSTANTIATE_TEST_SUITE_P(
+    Oddities, WhenItIsMade,
+    testing::Values(Oddity{"throws when it is made", absl::StatusCode::kFailedPrecondition,
+                           "task odd throws when it is made: no luck"},
+                    Oddity{"throws a number", absl::StatusCode::kFailedPrecondition,
+                           "throws what is no exception"},
+                    Oddity{"is nothing", absl::StatusCode::kFailedPrecondition, "is not made"},
+                    Oddity{"has no tensor", absl::StatusCode::kFailedPrecondition, "no parameter"},
+                    Oddity{"has no sample", absl::StatusCode::kFailedPrecondition, "has 0 samples"},
+                    Oddity{"has no hash", absl::StatusCode::kFailedPrecondition, "no hash"}),
+    [](const auto& instance) { return NameOf(instance.param.does); });
+
+class InALane : public testing::TestWithParam<Oddity> {
+ protected:
+  InALane() { SetFloatEnvironment(); }
+};
+TEST_P(InALane, ItIsSaidInASentence) {
+  LaneRig rig(Make(GetParam().does).value());
+  const FlatMemory gradient = rig.Memory();
+  std::vector<uint64_t> samples = {1, 2};
+  std::vector<size_t> ready;
+  int outcomes = 0;
+  const absl::Status ran = rig.task()
+                               .RunLane({.samples = samples, .parameters = rig.parameters().span()},
+                                        {gradient.span(), [&](LaneOutput) { ++outcomes; },
+                                         [&](size_t tensor) { ready.push_back(tensor); }})
+                               .status();
+  EXPECT_EQ(ran.code(), GetParam().code) << ran;
+  EXPECT_THAT(std::string(ran.message()), HasSubstr(GetParam().says));
+  // What goes on is what the trainer can take.
+  EXPECT_LE(outcomes, 1);
+  EXPECT_LE(ready.size(), 2u);
+  for (size_t tensor : ready) EXPECT_LT(tensor, 2u);
+  EXPECT_TRUE(FloatEnvironmentIsSet());
+}
+INSTANTIATE_TEST_SUITE_P(
+    Oddities, InALane,
+    testing::Values(
+        Oddity{"throws in a lane", absl::StatusCode::kInternal, "task odd throws: no lane"},
+        Oddity{"throws in a hook", absl::StatusCode::kInternal, "task odd throws: no hook"},
+        Oddity{"finds bad data", absl::StatusCode::kDataLoss, "rows.csv:7: no number"},
+        Oddity{"rounds otherwise", absl::StatusCode::kFailedPrecondition,
+               "how the processor rounds"},
+        Oddity{"weighs too much", absl::StatusCode::kFailedPrecondition,
+               "has weight 9223372036854775807"},
+        Oddity{"weighs too little", absl::StatusCode::kFailedPrecondition, "has weight -1"},
+        Oddity{"is ready too early", absl::StatusCode::kFailedPrecondition, "before its outcome"},
+        Oddity{"never tells its outcome", absl::StatusCode::kFailedPrecondition,
+               "before its outcome"},
+        Oddity{"tells its outcome twice", absl::StatusCode::kFailedPrecondition, "outcome twice"},
+        Oddity{"is ready twice", absl::StatusCode::kFailedPrecondition, "twice that tensor 1"},
+        Oddity{"has more than it has", absl::StatusCode::kFailedPrecondition, "tensor 2 is ready"},
+        Oddity{"is never ready", absl::StatusCode::kFailedPrecondition,
+               "has not told that tensor 0 is ready"},
+        Oddity{"tells another outcome", absl::StatusCode::kFailedPrecondition, "returns weight 3"}),
+    [](const auto& instance) { return NameOf(instance.param.does); });
+
+TEST(GuardedTask, WhatDoesAsItShouldIsPassedOn) {
+  SetFloatEnvironment();
+  LaneRig rig(Make("as it should").value());
+  FlatMemory gradient = rig.Memory();
+  const auto output = rig.Run({3, 4}, 1, gradient);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(output->weight, 2);
+  EXPECT_EQ(rig.layout().tensors().size(), 2u);
+  EXPECT_EQ(gradient.data()[rig.layout().tensors()[0].offset], 7.0f);
+}
+
+TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {
+  SetFloatEnvironment();
+  const auto task = Make("throws when it begins").value();
+  std::vector<float> none;
+  EXPECT_THAT(std::string(task->Initialize(1, absl::MakeSpan(none)).message()),
+              HasSubstr("task odd throws: no weights"));
+}
+
+}  // namespace
+}  // namespace muster::worker

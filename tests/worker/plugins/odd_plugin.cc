@@ -1,0 +1,58 @@
+// A plug-in whose oddity is compiled in: ODDITY is one of these names.
+#include <stdexcept>
+
+#include "tests/worker/plugins/odd_task.h"
+
+#define NONE 0
+#define NO_SYMBOL 1
+#define OLD_INTERFACE 2
+#define OTHER_MUSTER 3
+#define OTHER_TORCH 4
+#define THROWS 5
+#define NO_TASK 6
+#define TAKEN_NAME 7
+#define BAD_NAME 8
+#define BAD_DEFAULT 9
+#define NO_RULE 10
+
+namespace {
+
+[[maybe_unused]] std::vector<muster::TaskType> Tasks() {
+  muster::TaskType type = muster::OddType();
+#if ODDITY == THROWS
+  throw std::runtime_error("no plug-in today");
+#elif ODDITY == NO_TASK
+  return {};
+#elif ODDITY == TAKEN_NAME
+  type.info.name = "counting";
+#elif ODDITY == BAD_NAME
+  type.info.name = "Odd One";
+#elif ODDITY == BAD_DEFAULT
+  type.info.parameters[2].default_value = std::vector<double>{10};
+#elif ODDITY == NO_RULE
+  type.info.multiple = "width";
+  type.info.divisor = "heads";
+#endif
+  return {type};
+}
+
+[[maybe_unused]] muster::PluginBuild Build() {
+  muster::PluginBuild build = muster::kBuildHere;
+#if ODDITY == OLD_INTERFACE
+  build.interface = 0;
+#elif ODDITY == OTHER_MUSTER
+  build.muster = "0.0.9";
+#elif ODDITY == OTHER_TORCH
+  build.torch = "1.13.1";
+#endif
+  return build;
+}
+
+}  // namespace
+
+#if ODDITY != NO_SYMBOL
+extern "C" __attribute__((visibility("default"))) const muster::Plugin* muster_plugin() {
+  static const muster::Plugin plugin = {Build(), Tasks};
+  return &plugin;
+}
+#endif

@@ -1,0 +1,83 @@
+// A task that breaks its contract in the way that its parameter says, as a stranger's may. It sums
+// its samples' ids into one weight. In plug-ins and in tests themselves.
+#pragma once
+
+#include <fenv.h>
+#include <xmmintrin.h>
+
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "muster/plugin.h"
+
+namespace muster {
+
+class OddTask final : public Task {
+ public:
+  explicit OddTask(const TaskOptions& options) : does_(options.Text("does")) {
+    if (does_ == "throws when it is made") throw std::runtime_error("no luck");
+    if (does_ == "throws a number") throw 7;
+  }
+
+  std::vector<TensorSpec> Tensors() const override {
+    if (does_ == "has no tensor") return {};
+    return {{"a", {3}}, {"b", {2, 2}}};
+  }
+  uint64_t SampleCount() const override { return does_ == "has no sample" ? 0 : 40; }
+  std::string DataHash() const override { return does_ == "has no hash" ? "" : "ids"; }
+  absl::Status Bind(const FlatSpace& space) override {
+    space_ = space;
+    return absl::OkStatus();
+  }
+  absl::Status Initialize(uint64_t, absl::Span<float>) override {
+    if (does_ == "throws when it begins") throw std::runtime_error("no weights");
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    if (does_ == "throws in a lane") throw std::runtime_error("no lane");
+    if (does_ == "finds bad data") return absl::DataLossError("rows.csv:7: no number");
+    if (does_ == "rounds otherwise") _mm_setcsr(_mm_getcsr() & ~0x8040u);
+    LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
+    if (does_ == "weighs too much") output.weight = std::numeric_limits<int64_t>::max();
+    if (does_ == "weighs too little") output.weight = -1;
+    if (does_ == "is ready too early") sink.ready(0);
+    if (does_ != "never tells its outcome") sink.outcome(output);
+    if (does_ == "tells its outcome twice") sink.outcome(output);
+    for (uint64_t id : input.samples) {
+      const float value = does_ == "has no number" ? std::numeric_limits<float>::quiet_NaN()
+                                                   : static_cast<float>(id);
+      sink.gradient[static_cast<size_t>(space_.tensors[0].offset)] += value;
+    }
+    if (does_ == "throws in a hook") throw std::runtime_error("no hook");
+    sink.ready(1);
+    if (does_ == "is ready twice") sink.ready(1);
+    if (does_ == "has more than it has") sink.ready(2);
+    if (does_ != "is never ready") sink.ready(0);
+    if (does_ == "tells another outcome") ++output.weight;
+    return output;
+  }
+
+ private:
+  const std::string does_;
+  FlatSpace space_;
+};
+
+inline TaskType OddType(const std::string& name = "odd") {
+  return {{.name = name,
+           .help = "what a stranger may write",
+           .parameters = {TaskParameter::Text("does", "as it should", {}, "what it does"),
+                          TaskParameter::Boolean("really", true, "a boolean"),
+                          TaskParameter::Integers("sizes", {1, 2}, 1, 9, "whole numbers"),
+                          TaskParameter::Texts("names", {"x"}, {"x", "y"}, "texts")},
+           .default_samples = 40},
+          [](const TaskOptions& options) -> absl::StatusOr<std::unique_ptr<Task>> {
+            if (options.Text("does") == "is nothing") return nullptr;
+            return std::make_unique<OddTask>(options);
+          }};
+}
+
+}  // namespace muster

@@ -1,0 +1,178 @@
+#include "worker/plugins/plugin_folder.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "worker/plugins/make_any_task.h"
+
+namespace muster::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string BuiltAs(const std::string& oddity) {
+  return std::string(MUSTER_TEST_PLUGINS) + "/odd_" + oddity;
+}
+
+class PluginFolderTest : public testing::Test {
+ protected:
+  PluginFolderTest() : folder_(testing::TempDir() + "plugins") {
+    std::filesystem::create_directories(folder_);
+  }
+  std::string Put(const std::string& oddity, const std::string& name) {
+    std::filesystem::copy_file(BuiltAs(oddity) + "/odd_" + oddity + ".so", folder_ + "/" + name,
+                               std::filesystem::copy_options::overwrite_existing);
+    return folder_ + "/" + name;
+  }
+  ~PluginFolderTest() override { std::filesystem::remove_all(folder_); }
+
+  const std::string folder_;
+};
+
+TEST_F(PluginFolderTest, BringsItsTasksAndTheHashOfItsFile) {
+  Put("NONE", "a.so");
+  std::ofstream(folder_ + "/README") << "no plug-in";
+  const auto found = LoadPlugins({folder_});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->refused, IsEmpty());
+  ASSERT_EQ(found->tasks.size(), 1u);
+  EXPECT_EQ(found->tasks[0].type.info.name, "odd");
+  EXPECT_EQ(found->tasks[0].file, folder_ + "/a.so");
+  EXPECT_EQ(found->tasks[0].hash.size(), 64u);
+}
+
+struct Oddity {
+  const char* name;
+  const char* says;
+  friend std::ostream& operator<<(std::ostream& out, const Oddity& oddity) {
+    return out << oddity.name;
+  }
+};
+class OddPlugin : public PluginFolderTest, public testing::WithParamInterface<Oddity> {};
+
+TEST_P(OddPlugin, IsRefusedWithTheReasonAndOthersAreNot) {
+  const std::string file = Put(GetParam().name, "a.so");
+  Put("NONE", "b.so");
+  const auto found = LoadPlugins({folder_});
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->refused.size(), 1u);
+  EXPECT_THAT(found->refused[0], testing::StartsWith(file + ": "));
+  EXPECT_THAT(found->refused[0], HasSubstr(GetParam().says));
+  EXPECT_EQ(found->tasks.size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Oddities, OddPlugin,
+    testing::Values(
+        Oddity{"NO_SYMBOL", "exports no function muster_plugin"},
+        Oddity{"OLD_INTERFACE",
+               "version 0 of the interface of plug-ins, and this muster has version 1"},
+        Oddity{"OTHER_MUSTER", "built with muster 0.0.9, and this muster with " MUSTER_VERSION},
+        Oddity{"OTHER_TORCH", "built with LibTorch 1.13.1, and this muster with "},
+        Oddity{"THROWS", "throws when it is loaded: no plug-in today"},
+        Oddity{"NO_TASK", "has no task"},
+        Oddity{"TAKEN_NAME", "counting has the name of one that is part of Muster"},
+        Oddity{"BAD_NAME", "'Odd One'"},
+        Oddity{"BAD_DEFAULT", "parameters.sizes[0]: 10 is out of range; allowed: 1 to 9"},
+        Oddity{"NO_RULE", "a rule about parameters that it has not"}),
+    [](const auto& instance) { return std::string(instance.param.name); });
+
+TEST_F(PluginFolderTest, WhatIsNoLibraryIsRefused) {
+  std::ofstream(folder_ + "/a.so") << "#!/bin/sh";
+  std::filesystem::create_directory(folder_ + "/b.so");
+  std::filesystem::create_symlink("nowhere", folder_ + "/c.so");
+  const auto found = LoadPlugins({folder_});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->refused, ElementsAre(HasSubstr("a.so: it cannot be loaded: "),
+                                          HasSubstr("b.so: it is no file"),
+                                          HasSubstr("c.so: it cannot be read: ")));
+}
+
+TEST_F(PluginFolderTest, WhatEverybodyMayWriteIsNotLoaded) {
+  const std::string file = Put("NONE", "a.so");
+  chmod(file.c_str(), 0666);
+  const auto found = LoadPlugins({folder_});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_THAT(found->refused, ElementsAre(HasSubstr("everybody may write to " + file)));
+  chmod(folder_.c_str(), 0777);
+  EXPECT_THAT(std::string(LoadPlugins({folder_}).status().message()),
+              HasSubstr("--plugins: everybody may write to " + folder_));
+}
+
+TEST_F(PluginFolderTest, ATaskThatTwoBringIsThatOfTheFirst) {
+  const std::string first = Put("NONE", "a.so");
+  Put("NONE", "b.so");
+  const auto found = LoadPlugins({folder_});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->tasks.size(), 1u);
+  EXPECT_THAT(found->refused, ElementsAre(HasSubstr("its task odd is one of " + first)));
+}
+
+TEST_F(PluginFolderTest, AFolderThatIsNoneIsNamed) {
+  EXPECT_THAT(std::string(LoadPlugins({folder_ + "/x"}).status().message()),
+              HasSubstr("--plugins: " + folder_ + "/x cannot be read: "));
+}
+
+class MakeAnyTaskTest : public PluginFolderTest {
+ protected:
+  absl::StatusOr<MadeTask> Make(const std::string& task, ParameterValues parameters = {}) {
+    TrainingSpec training;
+    training.task = task;
+    training.parameters = std::move(parameters);
+    return MakeAnyTask(training, {folder_}, copied_);
+  }
+  std::string Refusal(const std::string& task, ParameterValues parameters = {}) {
+    const auto made = Make(task, std::move(parameters));
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition) << made.status();
+    return std::string(made.status().message());
+  }
+  CopyCounter copied_{0};
+};
+
+TEST_F(MakeAnyTaskTest, FindsItInAPlugin) {
+  Put("NONE", "a.so");
+  const auto made = Make("odd");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->task->SampleCount(), 40u);
+  EXPECT_THAT(made->plugin, testing::MatchesRegex("a.so sha256:[0-9a-f]+"));
+}
+
+TEST_F(MakeAnyTaskTest, OneOfMusterItselfNeedsNoPlugin) {
+  std::ofstream(folder_ + "/a.so") << "none";
+  const auto made = Make("counting");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->plugin, "");
+}
+
+TEST_F(MakeAnyTaskTest, WrongParametersAreNamedByTheirPath) {
+  Put("NONE", "a.so");
+  EXPECT_EQ(Refusal("odd", {{"doe", 1}}), "parameters.doe: no such field; did you mean 'does'?");
+  EXPECT_EQ(Refusal("odd", {{"does", 1}}), "parameters.does: 1 is not text; put it in quotes");
+  EXPECT_THAT(Refusal("odd", {{"really", "yes"}}), HasSubstr("parameters.really: 'yes'"));
+  EXPECT_THAT(Refusal("odd", {{"sizes", std::vector<double>{1, 0.5}}}),
+              HasSubstr("parameters.sizes[1]: 0.5 is not a whole number"));
+  EXPECT_THAT(Refusal("odd", {{"names", std::vector<std::string>{"z"}}}),
+              HasSubstr("parameters.names[0]: 'z' is not known; allowed: x, y"));
+  EXPECT_TRUE(Make("odd", {{"names", std::vector<double>{}}}).ok())
+      << "an empty list is of any type";
+}
+
+TEST_F(MakeAnyTaskTest, WhatNobodyBringsIsToldWithWhatThereIs) {
+  Put("NONE", "a.so");
+  EXPECT_THAT(Refusal("mlp"), HasSubstr("'mlp' is unknown; there are code-lm, counting, "
+                                        "transformer, odd, and no plug-in in " +
+                                        folder_));
+  std::ofstream(folder_ + "/z.so") << "none";
+  EXPECT_THAT(Refusal("mlp"), HasSubstr("z.so: it cannot be loaded"));
+}
+
+}  // namespace
+}  // namespace muster::worker

@@ -1,0 +1,202 @@
+#include "worker/plugins/guarded_task.h"
+
+#include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/domain/job.h"
+#include "lib/domain/layout.h"
+#include "lib/kernels/float_env.h"
+
+namespace muster::worker {
+namespace {
+
+// What a lane has told so far.
+class LaneAccount {
+ public:
+  LaneAccount(const LaneInput& input, const GradientSink& sink, size_t tensors)
+      : samples_(static_cast<int64_t>(input.samples.size())), sink_(sink), told_(tensors, false) {}
+
+  GradientSink Watched() {
+    return {sink_.gradient, [this](LaneOutput output) { Outcome(output); },
+            [this](size_t tensor) { Ready(tensor); }};
+  }
+
+  // Why it is no lane's end; empty: all has been told. `output` is what RunLane returned.
+  std::string WhyNotDone(const LaneOutput& output) const {
+    if (!wrong_.empty()) return wrong_;
+    if (!outcome_) return "has never told its outcome";
+    if (output.weight != outcome_->weight)
+      return absl::StrCat("returns weight ", output.weight, " and has told ", outcome_->weight);
+    if (left_ == 0) return "";
+    size_t first = 0;
+    while (told_[first]) ++first;
+    return absl::StrCat("has not told that tensor ", first, " is ready, and ", left_ - 1,
+                        " others");
+  }
+
+ private:
+  void Outcome(const LaneOutput& output) {
+    if (outcome_) return Wrong("tells its outcome twice");
+    if (left_ < told_.size()) return Wrong("tells that a tensor is ready before its outcome");
+    if (output.weight < 0 || output.weight / kMostSampleWeight > samples_)
+      return Wrong(absl::StrCat("has weight ", output.weight, " for ", samples_,
+                                " samples; allowed: 0 to ", kMostSampleWeight, " of each"));
+    outcome_ = output;
+    sink_.outcome(output);
+  }
+
+  void Ready(size_t tensor) {
+    if (!outcome_) return Wrong("tells that a tensor is ready before its outcome");
+    if (tensor >= told_.size())
+      return Wrong(absl::StrCat("tells that tensor ", tensor, " is ready, and has ", told_.size()));
+    if (told_[tensor]) return Wrong(absl::StrCat("tells twice that tensor ", tensor, " is ready"));
+    told_[tensor] = true;
+    --left_;
+    sink_.ready(tensor);
+  }
+
+  // The first thing counts; nothing of what follows it goes on.
+  void Wrong(std::string what) {
+    if (wrong_.empty()) wrong_ = std::move(what);
+  }
+
+  const int64_t samples_;
+  const GradientSink& sink_;
+  std::vector<bool> told_;
+  size_t left_ = told_.size();
+  std::optional<LaneOutput> outcome_;
+  std::string wrong_;
+};
+
+class Guarded : public Task {
+ public:
+  Guarded(std::string name, std::unique_ptr<Task> task)
+      : name_(std::move(name)),
+        task_(std::move(task)),
+        tensors_(task_->Tensors()),
+        samples_(task_->SampleCount()),
+        data_hash_(task_->DataHash()),
+        data_left_out_(task_->DataLeftOut()) {}
+
+  absl::Status Check() const {
+    if (const absl::Status bad = Layout::Make(tensors_, kMaxChunkBytes).status(); !bad.ok())
+      return absl::FailedPreconditionError(absl::StrCat("task ", name_, ": ", bad.message()));
+    if (!IsSampleCount(samples_))
+      return absl::FailedPreconditionError(absl::StrCat("task ", name_, " has ", samples_,
+                                                        " samples; allowed: 1 to ", kMostSamples));
+    if (data_hash_.empty())
+      return absl::FailedPreconditionError(
+          absl::StrCat("task ", name_, " tells no hash of its data; members compare it"));
+    return absl::OkStatus();
+  }
+
+  std::vector<TensorSpec> Tensors() const override { return tensors_; }
+  uint64_t SampleCount() const override { return samples_; }
+  std::string DataHash() const override { return data_hash_; }
+  std::string DataLeftOut() const override { return data_left_out_; }
+
+  absl::Status Bind(const FlatSpace& space) override {
+    return Guard([&] { return task_->Bind(space); });
+  }
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    return Guard([&] { return task_->Initialize(seed, parameters); });
+  }
+
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    LaneAccount account(input, sink, tensors_.size());
+    LaneOutput output;
+    MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(output, task_->RunLane(input, account.Watched()));
+      return absl::OkStatus();
+    }));
+    if (const std::string why = account.WhyNotDone(output); !why.empty())
+      return absl::FailedPreconditionError(absl::StrCat("task ", name_, " ", why));
+    return output;
+  }
+
+ protected:
+  template <class Work>
+  absl::Status Guard(const Work& work) {
+    absl::Status status;
+    try {
+      status = work();
+    } catch (const TaskError& thrown) {
+      status = thrown.status();
+    } catch (const std::exception& thrown) {
+      status = absl::InternalError(absl::StrCat("task ", name_, " throws: ", thrown.what()));
+    } catch (...) {
+      status = absl::InternalError(absl::StrCat("task ", name_, " throws what is no exception"));
+    }
+    if (FloatEnvironmentIsSet()) return status;
+    SetFloatEnvironment();
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name_, " has changed how the processor rounds"));
+  }
+
+  Task& task() { return *task_; }
+
+ private:
+  const std::string name_;
+  const std::unique_ptr<Task> task_;
+  const std::vector<TensorSpec> tensors_;
+  const uint64_t samples_;
+  const std::string data_hash_;
+  const std::string data_left_out_;
+};
+
+class GuardedGenerator final : public Guarded, public Generates {
+ public:
+  GuardedGenerator(std::string name, std::unique_ptr<Task> task)
+      : Guarded(std::move(name), std::move(task)) {}
+
+  absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
+                                       const std::string& prompt, size_t bytes,
+                                       uint64_t seed) override {
+    std::string text;
+    MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(
+          text, dynamic_cast<Generates&>(task()).Generate(parameters, prompt, bytes, seed));
+      return absl::OkStatus();
+    }));
+    return text;
+  }
+};
+
+absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
+    const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Task> task, make());
+  if (task == nullptr)
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name, " is not made, without a reason"));
+  if (dynamic_cast<Generates*>(task.get()) != nullptr)
+    return std::make_unique<GuardedGenerator>(name, std::move(task));
+  return std::make_unique<Guarded>(name, std::move(task));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
+    const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
+  try {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Guarded> task, MakeUnchecked(name, make));
+    MUSTER_RETURN_IF_ERROR(task->Check());
+    return task;
+  } catch (const TaskError& thrown) {
+    return thrown.status();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("task ", name, " is out of memory; make its model or its data smaller"));
+  } catch (const std::exception& thrown) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name, " throws when it is made: ", thrown.what()));
+  } catch (...) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name, " throws what is no exception when it is made"));
+  }
+}
+
+}  // namespace muster::worker

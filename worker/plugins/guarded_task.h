@@ -1,0 +1,19 @@
+// A task of a plug-in, held to its contract (muster/task.h): what it throws becomes an error, and
+// what it tells twice, too late or wrongly ends the job with a sentence, before it can do harm.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "muster/task.h"
+
+namespace muster::worker {
+
+// kFailedPrecondition: `make` throws or brings nothing, or the task tells of itself what cannot be.
+// `name` is what errors call it. The result is a `Generates`, too, where the task is one.
+absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
+    const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make);
+
+}  // namespace muster::worker

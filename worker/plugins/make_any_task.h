@@ -1,0 +1,27 @@
+// A task by its name, wherever it comes from.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/domain/job.h"
+#include "lib/wire/tensor_copy.h"
+#include "muster/task.h"
+
+namespace muster::worker {
+
+struct MadeTask {
+  std::unique_ptr<Task> task;
+  std::string plugin;  // "mlp.so sha256:…": all members of a job have the same; empty: none
+};
+
+// One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.
+// kFailedPrecondition: there is none of that name, with what each plug-in brings or why it brings
+// nothing; or bad parameters. kInvalidArgument, kDataLoss: bad data.
+absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training,
+                                     const std::vector<std::string>& plugin_folders,
+                                     CopyCounter& copied);
+
+}  // namespace muster::worker

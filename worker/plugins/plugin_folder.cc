@@ -1,0 +1,208 @@
+#include "worker/plugins/plugin_folder.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/status.h"
+#include "lib/domain/job.h"
+#include "lib/domain/labels.h"
+#include "lib/kernels/sha256.h"
+#include "lib/task/registry.h"
+#include "lib/wire/task_parameters.h"
+
+namespace muster::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ErrorText(int error) { return std::generic_category().message(error); }
+
+absl::Status CheckNobodyElseWrites(const std::string& path, const struct stat& found) {
+  if ((found.st_mode & S_IWOTH) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("everybody may write to ", path,
+                                                 ", and what lies there runs as this user; ",
+                                                 "take that right away (chmod o-w)"));
+}
+
+// Of a regular file that stays as it is meanwhile.
+absl::StatusOr<std::string> HashOf(const std::string& path) {
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat found {};
+  if (!file.is_open() || fstat(file.get(), &found) != 0)
+    return absl::InvalidArgumentError(absl::StrCat("it cannot be read: ", ErrorText(errno)));
+  if (!S_ISREG(found.st_mode)) return absl::InvalidArgumentError("it is no file");
+  MUSTER_RETURN_IF_ERROR(CheckNobodyElseWrites(path, found));
+  Sha256 hash;
+  std::vector<std::byte> piece(1 << 20);
+  while (true) {
+    const ssize_t got = read(file.get(), piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0)
+      return absl::InvalidArgumentError(absl::StrCat("it cannot be read: ", ErrorText(errno)));
+    if (got == 0) return hash.HexFinish();
+    hash.Update({piece.data(), static_cast<size_t>(got)});
+  }
+}
+
+// Both sides of the first thing that differs.
+absl::Status CheckBuild(const PluginBuild& theirs) {
+  const PluginBuild ours = kBuildHere;
+  if (theirs.interface != ours.interface)
+    return absl::InvalidArgumentError(
+        absl::StrCat("it was built for version ", theirs.interface,
+                     " of the interface of plug-ins, and this muster has version ", ours.interface,
+                     "; build it again with muster ", ours.muster));
+  const struct {
+    const char* what;
+    absl::string_view theirs;
+    absl::string_view ours;
+  } pairs[] = {{"muster", theirs.muster, ours.muster},
+               {"LibTorch", theirs.torch, ours.torch},
+               {"Abseil", theirs.abseil, ours.abseil},
+               {"the C++ library's strings", theirs.standard, ours.standard}};
+  for (const auto& pair : pairs) {
+    if (pair.theirs == pair.ours || (pair.what == pairs[1].what && pair.theirs.empty())) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it was built with ", pair.what, " ", pair.theirs, ", and this muster with ",
+        pair.ours.empty() ? "none" : pair.ours, "; build it again with what this muster has"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckParameters(const TaskInfo& info) {
+  std::set<std::string> names;
+  nlohmann::json defaults = nlohmann::json::object();
+  for (const TaskParameter& parameter : info.parameters) {
+    if (!names.insert(parameter.name).second)
+      return absl::InvalidArgumentError(
+          absl::StrCat("its task ", info.name, " has two parameters ", parameter.name));
+    defaults[parameter.name] = FromParameter(parameter.default_value);
+  }
+  if (info.multiple.empty() != info.divisor.empty() ||
+      (!info.multiple.empty() && (!names.contains(info.multiple) || !names.contains(info.divisor))))
+    return absl::InvalidArgumentError(
+        absl::StrCat("its task ", info.name, " has a rule about parameters that it has not: '",
+                     info.multiple, "' is to be a multiple of '", info.divisor, "'"));
+  ParameterValues values;
+  MUSTER_RETURN_IF_ERROR(ReadUnknownParameters({}, defaults, values));  // names
+  return Prefix(absl::StrCat("the defaults of its task ", info.name),
+                ReadParameters({}, defaults, info, values));
+}
+
+absl::Status CheckInfo(const TaskInfo& info) {
+  if (!IsDnsLabel(info.name))
+    return absl::InvalidArgumentError(
+        absl::StrCat("it has a task '", info.name, "'; a name is ", kDnsLabelRule));
+  if (FindTask(info.name) != nullptr)
+    return absl::InvalidArgumentError(
+        absl::StrCat("its task ", info.name, " has the name of one that is part of Muster"));
+  if (info.data_needed == (info.default_samples > 0))
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its task ", info.name,
+        info.data_needed ? " needs data.paths, and has a number of samples that it makes"
+                         : " neither needs data.paths nor says how many samples it makes"));
+  return CheckParameters(info);
+}
+
+absl::StatusOr<std::vector<TaskType>> TasksOf(const Plugin& plugin) {
+  MUSTER_RETURN_IF_ERROR(CheckBuild(plugin.build));
+  if (plugin.tasks == nullptr) return absl::InvalidArgumentError("it tells no tasks");
+  std::vector<TaskType> tasks = plugin.tasks();
+  if (tasks.empty()) return absl::InvalidArgumentError("it has no task");
+  for (const TaskType& type : tasks) {
+    MUSTER_RETURN_IF_ERROR(CheckInfo(type.info));
+    if (!type.make)
+      return absl::InvalidArgumentError(
+          absl::StrCat("its task ", type.info.name, " says not how it is made"));
+  }
+  return tasks;
+}
+
+absl::StatusOr<std::vector<TaskType>> Load(const std::string& path) {
+  // What it needs of others is found now, not in the middle of a step.
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    return absl::InvalidArgumentError(absl::StrCat("it cannot be loaded: ", dlerror()));
+  const auto entry = reinterpret_cast<const Plugin* (*)()>(dlsym(library, "muster_plugin"));
+  if (entry == nullptr)
+    return absl::InvalidArgumentError(
+        "it is no plug-in of Muster: it exports no function muster_plugin (MUSTER_PLUGIN of "
+        "muster/plugin.h makes one)");
+  const Plugin* plugin = entry();
+  if (plugin == nullptr) return absl::InvalidArgumentError("its muster_plugin returns nothing");
+  return TasksOf(*plugin);
+}
+
+absl::StatusOr<std::vector<TaskType>> LoadGuarded(const std::string& path) {
+  try {
+    return Load(path);
+  } catch (const std::exception& thrown) {
+    return absl::InvalidArgumentError(absl::StrCat("it throws when it is loaded: ", thrown.what()));
+  } catch (...) {
+    return absl::InvalidArgumentError("it throws what is no exception when it is loaded");
+  }
+}
+
+absl::Status AddFile(const std::string& path, FoundPlugins& found) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string hash, HashOf(path));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<TaskType> types, LoadGuarded(path));
+  MUSTER_ASSIGN_OR_RETURN(const std::string hash_after, HashOf(path));
+  if (hash != hash_after) return absl::InvalidArgumentError("it changed while it was loaded");
+  for (const TaskType& type : types)
+    for (const PluginTask& other : found.tasks)
+      if (other.type.info.name == type.info.name)
+        return absl::InvalidArgumentError(
+            absl::StrCat("its task ", type.info.name, " is one of ", other.file, ", too"));
+  for (TaskType& type : types) found.tasks.push_back({std::move(type), path, hash});
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> LibrariesIn(const std::string& folder) {
+  struct stat status {};
+  if (stat(folder.c_str(), &status) != 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plugins: ", folder, " cannot be read: ", ErrorText(errno)));
+  if (!S_ISDIR(status.st_mode))
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plugins: ", folder, " is no folder; name the one that holds the plug-ins"));
+  MUSTER_RETURN_IF_ERROR(Prefix("--plugins", CheckNobodyElseWrites(folder, status)));
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error))
+    if (absl::EndsWith(it->path().filename().string(), ".so")) files.push_back(it->path().string());
+  if (error)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plugins: ", folder, " cannot be read: ", error.message()));
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<FoundPlugins> LoadPlugins(const std::vector<std::string>& folders) {
+  FoundPlugins found;
+  for (const std::string& folder : folders) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, LibrariesIn(folder));
+    for (const std::string& file : files)
+      if (const absl::Status added = AddFile(file, found); !added.ok())
+        found.refused.push_back(absl::StrCat(file, ": ", added.message()));
+  }
+  return found;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,33 @@
+// The plug-ins of a host: shared libraries that bring tasks (muster/plugin.h), in folders that its
+// operator has named. Nothing is read from them before a task is asked for that is no part of
+// Muster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "muster/plugin.h"
+
+namespace muster::worker {
+
+struct PluginTask {
+  TaskType type;
+  std::string file;  // of the plug-in
+  std::string hash;  // SHA-256 of that file
+};
+
+// What there is in the folders.
+struct FoundPlugins {
+  std::vector<PluginTask> tasks;
+  std::vector<std::string> refused;  // files that bring none, each with the reason, for people
+};
+
+// Loads each *.so of each folder, in the order given and in name order; they stay loaded. A file or
+// a folder that others than its owner and group may write to is refused, as is one that was built
+// against something else, or a task of a name that is there already. kInvalidArgument: a folder
+// that cannot be read.
+absl::StatusOr<FoundPlugins> LoadPlugins(const std::vector<std::string>& folders);
+
+}  // namespace muster::worker

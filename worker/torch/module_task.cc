@@ -1,0 +1,55 @@
+#include "muster/torch/module_task.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include "lib/base/status.h"
+#include "lib/task/checks.h"
+#include "worker/torch/flat_module.h"
+#include "worker/torch/numerics.h"
+
+namespace muster::torch {
+
+struct AnyModuleTask::Parts {
+  Parts(const TaskOptions& options, std::function<std::shared_ptr<::torch::nn::Module>()> the_make)
+      : make(std::move(the_make)), module(make()), flat(module, options.threads, copied) {}
+
+  const std::function<std::shared_ptr<::torch::nn::Module>()> make;
+  const std::shared_ptr<::torch::nn::Module> module;
+  CopyCounter copied{0};
+  worker::FlatModule flat;
+};
+
+AnyModuleTask::AnyModuleTask(const TaskOptions& options,
+                             std::function<std::shared_ptr<::torch::nn::Module>()> make)
+    : parts_(std::make_unique<Parts>(options, std::move(make))) {}
+
+AnyModuleTask::~AnyModuleTask() = default;
+
+const std::shared_ptr<::torch::nn::Module>& AnyModuleTask::made() const { return parts_->module; }
+
+std::vector<TensorSpec> AnyModuleTask::Tensors() const { return parts_->flat.tensors(); }
+
+absl::Status AnyModuleTask::Bind(const FlatSpace& space) { return parts_->flat.Bind(space); }
+
+absl::Status AnyModuleTask::Initialize(uint64_t seed, absl::Span<float> parameters) {
+  absl::Status stored;
+  MUSTER_RETURN_IF_ERROR(worker::CatchTorch([&] {
+    worker::SeedTorch(seed);
+    stored = parts_->flat.Store(*parts_->make(), parameters);
+  }));
+  return stored;
+}
+
+absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, GradientSink sink) {
+  MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, parts_->flat.space(), SampleCount()));
+  std::vector<int64_t> ids(input.samples.begin(), input.samples.end());
+  const at::Tensor samples =
+      at::from_blob(ids.data(), {static_cast<int64_t>(ids.size())}, at::kLong);
+  Batch batch;
+  return parts_->flat.Run(input, sink,
+                          {.make_batch = [&] { batch = MakeBatch(samples); },
+                           .weight = [&] { return WeightOf(batch); },
+                           .loss = [&] { return LossOf(batch); }});
+}
+
+}  // namespace muster::torch
