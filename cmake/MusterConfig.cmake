@@ -3,12 +3,14 @@ include(CMakeFindDependencyMacro)
 find_dependency(absl)
 get_filename_component(muster_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
+set(muster_libtorch ${muster_prefix}/include/libtorch ${muster_prefix}/include/libtorch/torch/csrc/api/include)
+
 if(NOT TARGET Muster::plugin)
   add_library(Muster::plugin SHARED IMPORTED)
   set_target_properties(Muster::plugin PROPERTIES
       IMPORTED_LOCATION ${muster_prefix}/lib/libmuster_plugin.so
-      INTERFACE_INCLUDE_DIRECTORIES ${muster_prefix}/include
-      INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${muster_prefix}/include/libtorch;${muster_prefix}/include/libtorch/torch/csrc/api/include"
+      INTERFACE_INCLUDE_DIRECTORIES "${muster_prefix}/include;${muster_libtorch}"
+      INTERFACE_SYSTEM_INCLUDE_DIRECTORIES "${muster_libtorch}"
       INTERFACE_LINK_LIBRARIES "absl::status;absl::statusor;absl::span;${muster_prefix}/lib/libtorch_cpu.so;${muster_prefix}/lib/libc10.so"
       INTERFACE_COMPILE_FEATURES cxx_std_20
       # A product that is added is rounded first, as everywhere in Muster.

@@ -1,5 +1,7 @@
 #include "worker/plugins/guarded_task.h"
 
+#include <bit>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -13,6 +15,8 @@
 
 namespace muster::worker {
 namespace {
+
+constexpr size_t kMostHashBytes = 256;
 
 // What a lane has told so far.
 class LaneAccount {
@@ -31,6 +35,9 @@ class LaneAccount {
     if (!outcome_) return "has never told its outcome";
     if (output.weight != outcome_->weight)
       return absl::StrCat("returns weight ", output.weight, " and has told ", outcome_->weight);
+    // Which of the two counts depends on where the lane runs. Equal bits, as both may be no number.
+    if (std::bit_cast<uint64_t>(output.loss) != std::bit_cast<uint64_t>(outcome_->loss))
+      return absl::StrCat("returns loss ", output.loss, " and has told ", outcome_->loss);
     if (left_ == 0) return "";
     size_t first = 0;
     while (told_[first]) ++first;
@@ -88,9 +95,10 @@ class Guarded : public Task {
     if (!IsSampleCount(samples_))
       return absl::FailedPreconditionError(absl::StrCat("task ", name_, " has ", samples_,
                                                         " samples; allowed: 1 to ", kMostSamples));
-    if (data_hash_.empty())
+    if (data_hash_.empty() || data_hash_.size() > kMostHashBytes)
       return absl::FailedPreconditionError(
-          absl::StrCat("task ", name_, " tells no hash of its data; members compare it"));
+          absl::StrCat("task ", name_, " tells a hash of its data of ", data_hash_.size(),
+                       " characters; members compare it, and it may have 1 to ", kMostHashBytes));
     return absl::OkStatus();
   }
 

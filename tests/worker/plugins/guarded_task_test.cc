@@ -55,7 +55,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Oddity{"is nothing", absl::StatusCode::kFailedPrecondition, "is not made"},
                     Oddity{"has no tensor", absl::StatusCode::kFailedPrecondition, "no parameter"},
                     Oddity{"has no sample", absl::StatusCode::kFailedPrecondition, "has 0 samples"},
-                    Oddity{"has no hash", absl::StatusCode::kFailedPrecondition, "no hash"}),
+                    Oddity{"has no hash", absl::StatusCode::kFailedPrecondition,
+                           "a hash of its data of 0 characters"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 
 class InALane : public testing::TestWithParam<Oddity> {
@@ -100,7 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"has more than it has", absl::StatusCode::kFailedPrecondition, "tensor 2 is ready"},
         Oddity{"is never ready", absl::StatusCode::kFailedPrecondition,
                "has not told that tensor 0 is ready"},
-        Oddity{"tells another outcome", absl::StatusCode::kFailedPrecondition, "returns weight 3"}),
+        Oddity{"tells another outcome", absl::StatusCode::kFailedPrecondition, "returns weight 3"},
+        Oddity{"tells another loss", absl::StatusCode::kFailedPrecondition,
+               "returns loss 1 and has told 0"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 
 TEST(GuardedTask, WhatDoesAsItShouldIsPassedOn) {

@@ -58,6 +58,7 @@ class OddTask final : public Task {
     if (does_ == "has more than it has") sink.ready(2);
     if (does_ != "is never ready") sink.ready(0);
     if (does_ == "tells another outcome") ++output.weight;
+    if (does_ == "tells another loss") output.loss = 1;
     return output;
   }
 
