@@ -159,7 +159,7 @@ TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
       {R"({"task":"counting","lanes":0,"batch":8,"epochs":1})", "lanes"},
       {R"({"task":"counting","lanes":5000,"batch":8,"epochs":1})", "lanes"},
       {R"({"task":"counting","lanes":2,"batch":0,"epochs":1})", "batch"},
-      {R"({"task":"nonsense","lanes":2,"batch":8,"epochs":1})", "task"},
+      {R"({"task":"no task","lanes":2,"batch":8,"epochs":1})", "task"},
       {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"optimizer":{"kind":"adamm"}})",
        "optimizer.kind"},
       {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})",
