@@ -8,10 +8,22 @@
 #include "worker/torch/numerics.h"
 
 namespace muster::torch {
+namespace {
+
+// First weights may depend on the number of threads, too.
+std::shared_ptr<::torch::nn::Module> MakeFirst(
+    const std::function<std::shared_ptr<::torch::nn::Module>()>& make, int32_t threads) {
+  if (const absl::Status ready = worker::UseTorchHere(threads); !ready.ok()) throw TaskError(ready);
+  return make();
+}
+
+}  // namespace
 
 struct AnyModuleTask::Parts {
   Parts(const TaskOptions& options, std::function<std::shared_ptr<::torch::nn::Module>()> the_make)
-      : make(std::move(the_make)), module(make()), flat(module, options.threads, copied) {}
+      : make(std::move(the_make)),
+        module(MakeFirst(make, options.threads)),
+        flat(module, options.threads, copied) {}
 
   const std::function<std::shared_ptr<::torch::nn::Module>()> make;
   const std::shared_ptr<::torch::nn::Module> module;
