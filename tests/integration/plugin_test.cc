@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/exit_codes.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/worker/plugins/name_of.h"
 
 namespace muster::integration {
 namespace {
@@ -98,13 +98,6 @@ TEST(PluginTest, ATaskThatNobodyBringsAndAWrongParameterAreNamed) {
       {.spec = OddSpec("3"), .dir = folder / "wrong", .plugins = MUSTER_TEST_PLUGINS "/odd_NONE"});
   EXPECT_EQ(wrong.exit_code, kExitBadConfiguration) << wrong.Trace();
   EXPECT_THAT(ErrorOf(wrong), HasSubstr("parameters.does: 3 is not text"));
-}
-
-// Names of tests are words.
-std::string NameOf(std::string text) {
-  for (char& c : text)
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
-  return text;
 }
 
 struct Oddity {

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/domain/layout.h"
 #include "lib/kernels/float_env.h"
+#include "tests/worker/plugins/name_of.h"
 #include "tests/worker/plugins/odd_task.h"
 #include "tests/worker/tasks/lane_rig.h"
 
@@ -22,13 +22,6 @@ absl::StatusOr<std::unique_ptr<Task>> Make(const std::string& does) {
   TaskOptions options;
   options.parameters["does"] = does;
   return MakeGuarded("odd", [&] { return OddType().make(options); });
-}
-
-// Names of tests are words.
-std::string NameOf(std::string text) {
-  for (char& c : text)
-    if (!absl::ascii_isalnum(static_cast<unsigned char>(c))) c = '_';
-  return text;
 }
 
 struct Oddity {
