@@ -62,11 +62,11 @@ def decoded(text):
 
 
 def install_image(images, name="muster"):
-    """The image that pods name localhost/NAME: what `cmake --install` makes, laid over this machine's root."""
+    """The image that pods name localhost/NAME: the programs that `cmake --install` makes, laid over this machine's root."""
     image = pathlib.Path(images) / "localhost" / name
     image.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["cmake", "--install", BUILD, "--prefix", image / "rootfs/opt/muster"], check=True,
-                   stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", image / "rootfs/opt/muster", "--component", "programs"],
+                   check=True, stdout=subprocess.DEVNULL)
     (image / "image.json").write_text(json.dumps({"entrypoint": ["/opt/muster/bin/muster"], "user": 65532}))
 
 
