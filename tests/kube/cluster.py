@@ -64,7 +64,8 @@ def decoded(text):
 def install_image(images, name="muster"):
     """The image that pods name localhost/NAME: the programs that `cmake --install` makes, laid over this machine's root."""
     image = pathlib.Path(images) / "localhost" / name
-    image.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(image, ignore_errors=True)  # of an earlier version it may hold more
+    image.mkdir(parents=True)
     subprocess.run(["cmake", "--install", BUILD, "--prefix", image / "rootfs/opt/muster", "--component", "programs"],
                    check=True, stdout=subprocess.DEVNULL)
     (image / "image.json").write_text(json.dumps({"entrypoint": ["/opt/muster/bin/muster"], "user": 65532}))
