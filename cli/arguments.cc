@@ -43,6 +43,14 @@ constexpr char kExamples[] =
     "muster cancel JOB ends it for good\n"
     "  muster top                                            hosts and jobs, each second; muster "
     "drain HOST empties a host\n"
+    "  muster tasks && muster check job.yaml                 what can be trained; whether a job "
+    "would "
+    "work\n"
+    "  muster evaluate --dir runs/one --data held-out        what a trained model is worth, "
+    "without "
+    "a cluster\n"
+    "  muster export --dir runs/one -o model.safetensors     its weights as a file that PyTorch "
+    "loads\n"
     "  muster doctor                                         what is wrong here, or with a "
     "cluster, "
     "and what to do\n"
@@ -197,6 +205,11 @@ CommandLine::CommandLine() : app(kAbout, "muster") {
   AddTokenCommands(app, remote);
   AddCerts(app, certs, remote);
   AddDoctor(app, doctor, coordinator);
+  AddTasks(app, tasks);
+  AddCheck(app, check);
+  AddEvaluate(app, evaluate);
+  AddGenerate(app, generate);
+  AddExport(app, exported);
   AddCompletion(app, completion);
   app.footer(kExamples);
 }
@@ -245,6 +258,16 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     line.certs.command =
         name == "certs init" ? CertsArguments::Command::kInit : CertsArguments::Command::kShow;
     parsed.arguments = line.certs;
+  } else if (name == "tasks") {
+    parsed.arguments = line.tasks;
+  } else if (name == "check") {
+    parsed.arguments = line.check;
+  } else if (name == "evaluate") {
+    parsed.arguments = line.evaluate;
+  } else if (name == "generate") {
+    parsed.arguments = line.generate;
+  } else if (name == "export") {
+    parsed.arguments = line.exported;
   } else if (name == "completion") {
     parsed.arguments = line.completion;
   } else if (name == "doctor") {

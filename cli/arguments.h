@@ -217,6 +217,47 @@ struct DoctorArguments {
   std::string identity;                   // of this host: a folder; empty: none
 };
 
+// Of what a worker is asked for in this process's place.
+struct TasksArguments {
+  std::string task;                  // empty: all
+  std::vector<std::string> plugins;  // folders
+  bool json = false;
+};
+
+struct CheckArguments {
+  std::string spec;
+  std::optional<int> workers;
+  std::optional<int> servers;
+  std::vector<std::string> settings;  // key=value
+  std::vector<std::string> plugins;   // folders
+  int gradients = 0;                  // entries that are compared; 0: none
+  bool json = false;
+};
+
+// Of the model of a checkpoint, which is used without its cluster.
+struct SavedModelArguments {
+  std::string job;  // empty: the one job of `dir`
+  std::string dir = "muster-cluster";
+  std::string checkpoints;            // the job's own folder of checkpoints; empty: that in `dir`
+  std::optional<int64_t> step;        // empty: the newest
+  std::vector<std::string> data;      // other files in place of the job's; empty: those
+  std::vector<std::string> settings;  // key=value
+  std::vector<std::string> plugins;   // folders
+  bool json = false;
+};
+struct EvaluateArguments : SavedModelArguments {};
+struct GenerateArguments : SavedModelArguments {
+  std::string prompt;
+  int64_t bytes = 400;
+  uint64_t seed = 0;
+};
+
+struct ExportArguments : SavedModelArguments {
+  std::string format = "safetensors";
+  std::string output;  // a file
+  bool optimizer = false;
+};
+
 struct CompletionArguments {
   std::string shell;  // bash, zsh, fish: whose script is printed
   // Else the words after `muster` so far, the last of which is being typed.
@@ -225,7 +266,8 @@ struct CompletionArguments {
 
 using Arguments =
     std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments, RemoteArguments,
-                 DemoArguments, CertsArguments, DoctorArguments, CompletionArguments>;
+                 DemoArguments, CertsArguments, DoctorArguments, TasksArguments, CheckArguments,
+                 EvaluateArguments, GenerateArguments, ExportArguments, CompletionArguments>;
 
 struct Parsed {
   Arguments arguments;

@@ -128,32 +128,14 @@ void AddMembers(CLI::App& command, MemberArguments& arguments) {
                                kDefaultThreadPatience.count(), ")"))
       ->check(CLI::Range(kShortestThreadPatience.count(), kLongestThreadPatience.count()))
       ->type_name("SECONDS");
-  command
-      .add_option("--plugins", arguments.plugins,
-                  "folder of plug-ins, shared libraries that bring tasks of your own "
-                  "(docs/plugins.md); may be given again")
-      ->allow_extra_args(false)
-      ->type_name("FOLDER");
+  AddPlugins(command, arguments.plugins);
 }
 
 // Of train and run.
 void AddJob(CLI::App& command, JobArguments& arguments) {
-  command
-      .add_option("spec", arguments.spec,
-                  "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
-      ->required()
-      ->type_name("SPEC.yaml");
-  command.add_option("--workers", arguments.workers, "worker processes, in place of the file's")
-      ->check(CLI::Range(1, kMaxProcesses))
-      ->type_name("N");
-  command
-      .add_option("--servers", arguments.servers,
-                  "server processes, in place of the file's (sync: server)")
-      ->check(CLI::Range(0, kMaxProcesses))
-      ->type_name("M");
-  command.add_option("--set", arguments.settings, "set a field of the file; may be given again")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  AddSpec(command, arguments.spec);
+  AddProcesses(command, arguments.workers, arguments.servers);
+  AddSettings(command, arguments.settings);
   AddMembers(command, arguments);
   command.add_flag("--details", arguments.details, kAboutDetails);
   command.add_flag("--json", arguments.json,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/digits.h"
 #include "lib/base/printable.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster::cli {
 
@@ -55,6 +56,39 @@ CLI::Validator NameInUrl() {
         "' is no name: it has a control character, '/', '\\' or '%', or is . or ..");
   };
   return {read, "", ""};
+}
+
+void AddSpec(CLI::App& command, std::string& spec) {
+  command
+      .add_option("spec", spec,
+                  "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
+      ->required()
+      ->type_name("SPEC.yaml");
+}
+
+void AddProcesses(CLI::App& command, std::optional<int>& workers, std::optional<int>& servers) {
+  command.add_option("--workers", workers, "worker processes, in place of the file's")
+      ->check(CLI::Range(1, kMaxProcesses))
+      ->type_name("N");
+  command
+      .add_option("--servers", servers, "server processes, in place of the file's (sync: server)")
+      ->check(CLI::Range(0, kMaxProcesses))
+      ->type_name("M");
+}
+
+void AddSettings(CLI::App& command, std::vector<std::string>& settings) {
+  command.add_option("--set", settings, "set a field of the file; may be given again")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void AddPlugins(CLI::App& command, std::vector<std::string>& folders) {
+  command
+      .add_option("--plugins", folders,
+                  "folder of plug-ins, shared libraries that bring tasks of your own "
+                  "(docs/plugins.md); may be given again")
+      ->allow_extra_args(false)
+      ->type_name("FOLDER");
 }
 
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote) {

@@ -3,7 +3,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/arguments.h"
 #include "lib/launch/log_flags.h"
@@ -23,6 +25,11 @@ void AddTokenCommands(CLI::App& app, RemoteArguments& remote);
 void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote);
 // `coordinator`: of doctor, which has it as a list.
 void AddDoctor(CLI::App& app, DoctorArguments& doctor, std::string& coordinator);
+void AddTasks(CLI::App& app, TasksArguments& tasks);
+void AddCheck(CLI::App& app, CheckArguments& check);
+void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate);
+void AddGenerate(CLI::App& app, GenerateArguments& generate);
+void AddExport(CLI::App& app, ExportArguments& arguments);
 void AddCompletion(CLI::App& app, CompletionArguments& completion);
 
 // All commands with all their options, and what they fill. It parses a command line, and says what
@@ -40,12 +47,23 @@ struct CommandLine {
   DemoArguments demo;
   CertsArguments certs;
   DoctorArguments doctor;
+  TasksArguments tasks;
+  CheckArguments check;
+  EvaluateArguments evaluate;
+  GenerateArguments generate;
+  ExportArguments exported;
   CompletionArguments completion;
   LogFlags log;
   std::string workers;      // of scale, which `remote` has as numbers
   std::string coordinator;  // of doctor, which has it as a list
   CLI::App app;
 };
+
+// Options of several commands that are about a job's file.
+void AddSpec(CLI::App& command, std::string& spec);
+void AddProcesses(CLI::App& command, std::optional<int>& workers, std::optional<int>& servers);
+void AddSettings(CLI::App& command, std::vector<std::string>& settings);
+void AddPlugins(CLI::App& command, std::vector<std::string>& folders);
 
 // A command that asks a cluster, with the options that all of these have.
 CLI::App* AddRemote(CLI::App& app, const char* name, const char* about, RemoteArguments& remote);

@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "lib/base/amount_text.h"
 #include "lib/base/plural.h"
 
 namespace muster::cli {
 
-std::string HowLong(
-    double seconds);  // "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite
 std::string Rate(
     double per_second);         // three digits that matter: "0.85", "12.3", "512", "1.23k", "4.56M"
 std::string Loss(double loss);  // "2.3456"; "?" when not finite
-std::string Bytes(double bytes);                          // "640 B", "1.5 KiB", "25 MiB"
 std::string Join(const std::vector<std::string>& names);  // "a", "a and b", "a, b and c"
 
 // "no devices", "1 device (0)", "2 devices (0 and 1)".

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -38,8 +39,11 @@
 #include "cli/cluster.h"
 #include "cli/complete.h"
 #include "cli/doctor/doctor.h"
+#include "cli/export.h"
+#include "cli/in_worker.h"
 #include "cli/remote.h"
 #include "cli/run.h"
+#include "cli/saved_model.h"
 #include "cli/ssh_input.h"
 #include "cli/ssh_run.h"
 #include "cli/tokens.h"
@@ -567,6 +571,20 @@ int Run(const cli::RunArguments& arguments, const cli::ClusterMaker& make_cluste
   return cli::Run(arguments, surroundings, make_cluster, terminal);
 }
 
+// Its answer takes the place of ours.
+int InWorker(const std::vector<std::string>& plugins,
+             const std::function<absl::StatusOr<cli::WorkerCommand>(
+                 const std::vector<std::string>& plugins)>& command) {
+  const auto become = [&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> folders, PluginFolders(plugins));
+    MUSTER_ASSIGN_OR_RETURN(const cli::WorkerCommand ready, command(folders));
+    return cli::BecomeWorker(ProgramFolder() + "/muster-worker", ready);
+  };
+  const absl::Status why = become();
+  std::cerr << "muster: " << PrintableLines(why.message()) << std::endl;
+  return absl::IsNotFound(why) ? kExitBadConfiguration : ExitCodeOf(why);
+}
+
 int Main(int argc, char** argv) {
   KeepOpenSslAtExit();
   EndInWordsAtLimits("muster", kExitLater);
@@ -594,6 +612,31 @@ int Main(int argc, char** argv) {
   }
   if (const auto* doctor = std::get_if<cli::DoctorArguments>(&parsed.arguments))
     return Doctor(*doctor, output);
+  if (const auto* tasks = std::get_if<cli::TasksArguments>(&parsed.arguments))
+    return InWorker(tasks->plugins, [&](const std::vector<std::string>& folders) {
+      return cli::TasksCommand(*tasks, folders);
+    });
+  if (const auto* check = std::get_if<cli::CheckArguments>(&parsed.arguments))
+    return InWorker(check->plugins, [&](const std::vector<std::string>& folders) {
+      return cli::CheckCommand(*check, folders);
+    });
+  if (const auto* evaluate = std::get_if<cli::EvaluateArguments>(&parsed.arguments))
+    return InWorker(evaluate->plugins, [&](const std::vector<std::string>& folders) {
+      return cli::EvaluateCommand(*evaluate, folders);
+    });
+  if (const auto* generate = std::get_if<cli::GenerateArguments>(&parsed.arguments))
+    return InWorker(generate->plugins, [&](const std::vector<std::string>& folders) {
+      return cli::GenerateCommand(*generate, folders);
+    });
+  if (const auto* exported = std::get_if<cli::ExportArguments>(&parsed.arguments)) {
+    if (exported->format == "libtorch")
+      return InWorker(
+          {}, [&](const std::vector<std::string>&) { return cli::ExportCommand(*exported); });
+    const absl::Status done = cli::ExportCheckpoint(*exported, std::cout);
+    if (!done.ok()) std::cerr << "muster export: " << PrintableLines(done.message()) << std::endl;
+    return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),
+                                  "muster");
+  }
   if (const auto* completion = std::get_if<cli::CompletionArguments>(&parsed.arguments))
     return Complete(*completion, output);
   // What follows goes on without its output: what it starts is what counts.

@@ -1,5 +1,6 @@
 // muster-worker: one worker process of one job. The main thread trains.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
+#include "worker/commands/commands.h"
 #include "worker/plugins/make_any_task.h"
 #include "worker/runtime/trainer.h"
 #include "worker/torch/numerics.h"
@@ -49,11 +51,15 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
 }  // namespace muster::worker
 
 int main(int argc, char** argv) {
+  if (const std::optional<int> code = muster::worker::RunCommand(argc, argv))
+    muster::worker::EndProcess(*code);
   std::string dir = ".", lane_file;
   std::vector<std::string> plugin_folders;
   muster::MemberProgram program;
   program.name = "muster-worker";
-  program.description = "A worker of a Muster job: it computes lanes and owns chunks";
+  program.description =
+      "A worker of a Muster job: it computes lanes and owns chunks. muster-worker tasks and "
+      "muster-worker check answer for `muster tasks` and `muster check`";
   program.role = muster::Role::kWorker;
   program.add_options = [&](CLI::App& app) {
     app.add_option("--dir", dir, "directory of the job's local files")->capture_default_str();

@@ -26,8 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of somebody else may hold anything.
-constexpr size_t kMostEntries = 100'000;
 constexpr size_t kMostCandidates = 16;
 constexpr size_t kBytesInMemory = size_t{64} << 20;
 constexpr size_t kMostSpecBytes = size_t{16} << 20;  // as JSON; a request has 2 MiB
@@ -45,29 +43,7 @@ absl::Status NotReadable(const std::string& path) {
       "'", path, "' may not be read by the coordinator's user: let it, and adopt again"));
 }
 
-using Place = std::pair<LineageNumber, Step>;
-
-// Where there is a manifest file; also what cannot be looked at, or is none: whoever reads it says
-// so. What they hold is read for the newest.
-absl::StatusOr<std::vector<Place>> PlacesIn(const CheckpointFiles& files) {
-  std::vector<Place> folders, places;
-  size_t entries = 0;
-  const absl::Status listed = files.List("", [&](const CheckpointFiles::Entry& entry) {
-    const std::optional<Place> place = PlaceOfFolder(entry.name);
-    if (place && entry.is_folder) folders.push_back(*place);
-    return ++entries <= kMostEntries;
-  });
-  if (absl::IsPermissionDenied(listed)) return NotReadable(files.PathOf(""));
-  MUSTER_RETURN_IF_ERROR(listed);
-  if (entries > kMostEntries)
-    return absl::InvalidArgumentError(absl::StrCat(files.PathOf(""), " has more than ",
-                                                   kMostEntries,
-                                                   " entries: it is no folder of checkpoints"));
-  for (const auto& [lineage, step] : folders)
-    if (!absl::IsNotFound(files.Open(ManifestFileOf(lineage, step)).status()))
-      places.emplace_back(lineage, step);
-  return places;
-}
+using Place = CheckpointPlace;
 
 absl::Status Unusable(const std::string& path, absl::string_view why) {
   return absl::DataLossError(absl::StrCat("'", path, "': ", why));
@@ -260,7 +236,10 @@ absl::StatusOr<AdoptionPlan> PlanAdoption(const AdoptionSource& source, const st
                                           const std::string& root) {
   MUSTER_RETURN_IF_ERROR(CheckItsClusterIsGone(source.folder, cluster));
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(source.folder);
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Place> places, PlacesIn(*files));
+  absl::StatusOr<std::vector<Place>> found = CheckpointPlacesIn(*files);
+  if (absl::IsPermissionDenied(found.status())) return NotReadable(files->PathOf(""));
+  MUSTER_RETURN_IF_ERROR(found.status());
+  std::vector<Place> places = *std::move(found);
   if (places.empty()) return NoneThere(source.folder);
   std::sort(places.begin(), places.end(), std::greater<>());
   if (places.size() > kMostCandidates) places.resize(kMostCandidates);

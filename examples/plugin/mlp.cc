@@ -9,10 +9,10 @@
 
 struct NetImpl : torch::nn::Module {
   NetImpl(int64_t inputs, int64_t hidden)
-      : in(register_module("in", torch::nn::Linear(inputs, hidden))),
-        out(register_module("out", torch::nn::Linear(hidden, 1))) {}
-  at::Tensor forward(const at::Tensor& x) { return out(torch::tanh(in(x))).squeeze(1); }
-  torch::nn::Linear in, out;
+      : first(register_module("first", torch::nn::Linear(inputs, hidden))),
+        last(register_module("last", torch::nn::Linear(hidden, 1))) {}
+  at::Tensor forward(const at::Tensor& x) { return last(torch::tanh(first(x))).squeeze(1); }
+  torch::nn::Linear first, last;
 };
 TORCH_MODULE(Net);
 

@@ -67,6 +67,9 @@ struct GradientSink {
   std::function<void(size_t tensor)> ready;
 };
 
+class Evaluates;
+class Generates;
+
 class Task {
  public:
   virtual ~Task() = default;
@@ -83,9 +86,38 @@ class Task {
   virtual absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) = 0;
   // kInvalidArgument or kDataLoss: the data is bad (exit code 65); the message names the file.
   virtual absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) = 0;
+
+  // Rarer abilities of this task: by default, what it derives from, too. nullptr: it has none.
+  virtual Evaluates* evaluates();
+  virtual Generates* generates();
 };
 
-// A rarer ability: a text sample from a trained model.
+// What is measured of a model, over samples that it is not trained with.
+enum class TaskMetricKind { kMean, kExpOfMean };  // the latter of a mean, such as a perplexity
+struct TaskMetric {
+  std::string name;  // "accuracy": lower-case letters, digits and "_"
+  TaskMetricKind kind = TaskMetricKind::kMean;
+  bool operator==(const TaskMetric&) const = default;
+};
+struct TaskMetricSum {
+  double sum = 0;
+  double weight = 0;  // samples or tokens: the mean is sum ÷ weight
+};
+
+// An ability: how good a model is. All methods run on the worker's train thread.
+class Evaluates {
+ public:
+  virtual ~Evaluates() = default;
+  // Fixed for the life of the task; the first is "loss".
+  virtual std::vector<TaskMetric> Metrics() const = 0;
+  // One for each of Metrics(), over these samples (ids below SampleCount, at least one). Nothing is
+  // random in it, and nothing is carried over: the same samples and state, the same bits.
+  // `parameters` as of LaneInput. Errors as of RunLane.
+  virtual absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(
+      absl::Span<const uint64_t> samples, absl::Span<const float> parameters) = 0;
+};
+
+// An ability: a text sample from a trained model.
 class Generates {
  public:
   virtual ~Generates() = default;
@@ -93,5 +125,8 @@ class Generates {
                                                const std::string& prompt, size_t bytes,
                                                uint64_t seed) = 0;
 };
+
+inline Evaluates* Task::evaluates() { return dynamic_cast<Evaluates*>(this); }
+inline Generates* Task::generates() { return dynamic_cast<Generates*>(this); }
 
 }  // namespace muster

@@ -11,30 +11,64 @@ namespace muster {
 // A buffer (batch-norm statistics) has one contributor: lane 0.
 enum class TensorKind { kParameter, kBuffer };
 
-// Of 32-bit floats.
+// What an element is. Parameters are kFloat32; a buffer may be any of these.
+enum class TensorType {
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kBfloat16,
+  kInt64,
+  kInt32,
+  kInt16,
+  kInt8,
+  kUint8,
+  kBool
+};
+
+constexpr int64_t BytesOfElement(TensorType type) {
+  switch (type) {
+    case TensorType::kFloat64:
+    case TensorType::kInt64: return 8;
+    case TensorType::kFloat32:
+    case TensorType::kInt32: return 4;
+    case TensorType::kFloat16:
+    case TensorType::kBfloat16:
+    case TensorType::kInt16: return 2;
+    case TensorType::kInt8:
+    case TensorType::kUint8:
+    case TensorType::kBool: return 1;
+  }
+  return 0;
+}
+
 struct TensorSpec {
   std::string name;            // unique, as the model calls it: "blocks.0.attention.query.weight"
   std::vector<int64_t> shape;  // each at least 1; {} is a scalar
   TensorKind kind = TensorKind::kParameter;
+  TensorType type = TensorType::kFloat32;
+
   int64_t Elements() const {
     int64_t elements = 1;
     for (const int64_t size : shape) elements *= size;
     return elements;
   }
+  int64_t Bytes() const { return Elements() * BytesOfElement(type); }
   bool operator==(const TensorSpec&) const = default;
 };
 
-// A tensor's place in the flat space, in elements.
+// A tensor's place in the flat space, in floats of 4 bytes. One of another type stands there byte
+// for byte as it lies in memory, filled up with zeros to a whole float; these floats are copied and
+// never computed with.
 struct Placed {
   TensorSpec spec;
-  int64_t offset = 0;  // multiple of 16 elements (64 bytes)
-  int64_t count = 0;
+  int64_t offset = 0;  // multiple of 16 floats (64 bytes)
+  int64_t count = 0;   // of floats: the tensor's bytes ÷ 4, rounded up
 };
 
 // Every tensor's place, in the order of Task::Tensors.
 struct FlatSpace {
   std::vector<Placed> tensors;
-  int64_t elements = 0;  // holes included; 0: not known yet
+  int64_t elements = 0;  // of floats, holes included; 0: not known yet
 };
 
 }  // namespace muster

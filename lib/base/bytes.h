@@ -2,6 +2,7 @@
 
 #include <cstddef>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace muster {
@@ -9,6 +10,10 @@ namespace muster {
 // A view of the same memory, for checksums, files and frames.
 inline absl::Span<const std::byte> BytesOf(absl::Span<const float> values) {
   return {reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(float)};
+}
+
+inline absl::Span<const std::byte> BytesOf(absl::string_view text) {
+  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
 }  // namespace muster

@@ -141,16 +141,33 @@ absl::Status MakeDirectories(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
-  const std::string temporary = path + kTemporarySuffix;
-  absl::Status status = WriteAndSync(temporary, content);
-  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0)
-    status = errno == EISDIR ? NotRegular(path, S_IFDIR) : FileError(errno, "rename", temporary);
-  if (!status.ok()) {
+namespace {
+
+absl::Status SyncFile(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path, O_RDONLY));
+  return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(errno, "sync", path);
+}
+
+absl::Status RenameSynced(absl::Status written, const std::string& temporary,
+                          const std::string& path) {
+  if (written.ok() && rename(temporary.c_str(), path.c_str()) != 0)
+    written = errno == EISDIR ? NotRegular(path, S_IFDIR) : FileError(errno, "rename", temporary);
+  if (!written.ok()) {
     unlink(temporary.c_str());
-    return status;
+    return written;
   }
   return SyncDirectory(FolderOf(path));
+}
+
+}  // namespace
+
+absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
+  const std::string temporary = path + kTemporarySuffix;
+  return RenameSynced(WriteAndSync(temporary, content), temporary, path);
+}
+
+absl::Status MoveIntoPlace(const std::string& temporary, const std::string& path) {
+  return RenameSynced(SyncFile(temporary), temporary, path);
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes) {

@@ -42,6 +42,10 @@ absl::Status MakeDirectories(const std::string& path);
 // writer at a time.
 absl::Status ReplaceFile(const std::string& path, absl::string_view content);
 
+// A file that was written under a temporary name beside `path`, and its bytes, are synced, and it
+// is renamed to `path` in the place of what is there. After an error the temporary one is gone.
+absl::Status MoveIntoPlace(const std::string& temporary, const std::string& path);
+
 // All of a small file, as OpenRegularFile opens it. kNotFound: it is not there; kDataLoss: longer
 // than `most_bytes`, too.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes = 1 << 20);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
@@ -14,6 +15,9 @@ std::string ManifestFileOf(LineageNumber lineage, Step step) {
 }
 
 namespace {
+
+// A folder of somebody else may hold anything.
+constexpr size_t kMostEntries = 100'000;
 
 absl::Status Named(const std::string& path, const absl::Status& why) {
   const char* next =
@@ -28,6 +32,24 @@ absl::StatusOr<std::string> ReadBegin(const CheckpointFile& in, uint64_t bytes) 
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<CheckpointPlace>> CheckpointPlacesIn(const CheckpointFiles& files) {
+  std::vector<CheckpointPlace> folders, places;
+  size_t entries = 0;
+  MUSTER_RETURN_IF_ERROR(files.List("", [&](const CheckpointFiles::Entry& entry) {
+    const std::optional<CheckpointPlace> place = PlaceOfFolder(entry.name);
+    if (place && entry.is_folder) folders.push_back(*place);
+    return ++entries <= kMostEntries;
+  }));
+  if (entries > kMostEntries)
+    return absl::InvalidArgumentError(absl::StrCat(files.PathOf(""), " has more than ",
+                                                   kMostEntries,
+                                                   " entries: it is no folder of checkpoints"));
+  for (const auto& [lineage, step] : folders)
+    if (!absl::IsNotFound(files.Open(ManifestFileOf(lineage, step)).status()))
+      places.emplace_back(lineage, step);
+  return places;
+}
 
 absl::Status WriteManifestFile(CheckpointFiles& files, const ManifestFile& file) {
   const std::string name = ManifestFileOf(file.manifest.lineage, file.manifest.step);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +17,12 @@ namespace muster {
 inline constexpr char kManifestFile[] = "checkpoint.manifest";
 // Relative to the job's checkpoint directory, in the folder of that checkpoint.
 std::string ManifestFileOf(LineageNumber lineage, Step step);
+
+using CheckpointPlace = std::pair<LineageNumber, Step>;
+// Of which checkpoints there is such a file, in any order; also where it cannot be looked at, or is
+// none: whoever reads it says so. kInvalidArgument: so many entries that it is no folder of
+// checkpoints; others as CheckpointFiles::List.
+absl::StatusOr<std::vector<CheckpointPlace>> CheckpointPlacesIn(const CheckpointFiles& files);
 
 // In the place of an earlier one of that lineage and step. Errors as CheckpointFiles::Replace;
 // kInvalidArgument: it is too large.

@@ -5,6 +5,7 @@
 
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
+#include "lib/domain/tensor_type.h"
 
 namespace muster {
 namespace {
@@ -15,6 +16,11 @@ int64_t AlignUp(int64_t n) { return (n + kAlignElements - 1) / kAlignElements * 
 
 int64_t ChunksIn(int64_t elements, int64_t size) { return (elements + size - 1) / size; }
 
+int64_t FloatsOf(const TensorSpec& tensor) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(float));
+  return (tensor.Bytes() + kBytes - 1) / kBytes;
+}
+
 void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::vector<Chunk>& out) {
   for (int64_t at = begin; at < end; at += size)
     out.push_back({at, std::min(size, end - at), kind});
@@ -24,6 +30,9 @@ absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
   if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
   if (!names.insert(t.name).second)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' occurs twice"));
+  if (t.kind == TensorKind::kParameter && t.type != TensorType::kFloat32)
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' is a parameter of ",
+                                                   NameOf(t.type), "; parameters are float32"));
   int64_t n = 1;
   for (int64_t d : t.shape) {
     if (d < 1 || n > kMaxElements / d)
@@ -43,7 +52,7 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   std::set<std::string> names;
   for (const TensorSpec& t : tensors) {
     MUSTER_RETURN_IF_ERROR(CheckTensor(t, names));
-    layout.space_.tensors.push_back({t, 0, t.Elements()});
+    layout.space_.tensors.push_back({t, 0, FloatsOf(t)});
   }
   int64_t at = 0;
   auto place = [&](TensorKind kind) {
@@ -96,6 +105,8 @@ uint64_t Layout::Hash() const {
   for (const Placed& p : space_.tensors) {
     h = HashBytes(p.spec.name, Mix64(h, static_cast<uint64_t>(p.spec.kind), p.spec.shape.size()));
     for (int64_t d : p.spec.shape) h = Mix64(h, static_cast<uint64_t>(d));
+    // Of a buffer: before there were types, all were of this one.
+    if (p.spec.type != TensorType::kFloat32) h = Mix64(h, static_cast<uint64_t>(p.spec.type));
   }
   return h;
 }

@@ -38,8 +38,8 @@ class Layout {
   Layout() = default;
   // `tensors` in registration order: parameters are laid out in reverse, so that backward fills the
   // space upwards; then the buffers, in chunks of their own. `chunk_bytes`: a multiple of 64, at
-  // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, an empty or negative
-  // dimension, more than 2^40 elements or kMostChunks chunks.
+  // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, a parameter that
+  // is not float32, an empty or negative dimension, more than 2^40 elements or kMostChunks chunks.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
   int64_t elements() const { return space_.elements; }  // of the whole flat space, holes included
@@ -55,7 +55,7 @@ class Layout {
   // Ascending offsets of the tensors that overlap [offset, offset + count), as indices into
   // tensors().
   std::vector<size_t> TensorsIn(int64_t offset, int64_t count) const;
-  uint64_t Hash() const;  // of names, shapes, kinds and grid: equal layouts, equal hashes
+  uint64_t Hash() const;  // of names, shapes, kinds, types and grid: equal layouts, equal hashes
 
  private:
   FlatSpace space_;

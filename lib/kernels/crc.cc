@@ -21,6 +21,10 @@ uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t seed) {
   return ~state;
 }
 
+uint32_t Crc32OfZip(absl::Span<const std::byte> bytes, uint32_t seed) {
+  return crc32_gzip_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
 uint32_t Crc32cOfSlices(ByteSlices slices, size_t byte_offset, size_t size, uint32_t seed) {
   uint32_t crc = seed;
   for (absl::Span<const std::byte> slice : slices) {

@@ -12,7 +12,17 @@ absl::Status CheckSpace(const std::vector<TensorSpec>& tensors, const FlatSpace&
     if (space.tensors[i].spec != tensors[i])
       return absl::InvalidArgumentError(
           absl::StrCat("tensor ", i, ": the layout has '", space.tensors[i].spec.name,
-                       "', the task has '", tensors[i].name, "', or their shapes differ"));
+                       "', the task has '", tensors[i].name, "', or their shapes or types differ"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSamples(absl::Span<const uint64_t> samples, uint64_t sample_count) {
+  if (samples.empty()) return absl::InvalidArgumentError("an empty lane must not be run");
+  for (const uint64_t id : samples) {
+    if (id >= sample_count)
+      return absl::InvalidArgumentError(
+          absl::StrCat("sample ", id, " is not in a data set of ", sample_count));
   }
   return absl::OkStatus();
 }
@@ -25,13 +35,7 @@ absl::Status CheckLane(const LaneInput& input, const GradientSink& sink, const F
     return absl::InvalidArgumentError(absl::StrCat("spans of ", input.parameters.size(), " and ",
                                                    sink.gradient.size(),
                                                    " elements, the layout has ", elements));
-  if (input.samples.empty()) return absl::InvalidArgumentError("an empty lane must not be run");
-  for (uint64_t id : input.samples) {
-    if (id >= sample_count)
-      return absl::InvalidArgumentError(
-          absl::StrCat("sample ", id, " is not in a data set of ", sample_count));
-  }
-  return absl::OkStatus();
+  return CheckSamples(input.samples, sample_count);
 }
 
 }  // namespace muster

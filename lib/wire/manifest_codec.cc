@@ -1,8 +1,12 @@
 #include "lib/wire/manifest_codec.h"
 
 #include <limits>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "lib/base/status.h"
+#include "lib/domain/tensor_type.h"
 #include "lib/kernels/crc.h"
 
 namespace muster {
@@ -49,10 +53,17 @@ absl::Status CheckRanges(const v1::Manifest& message) {
   return absl::OkStatus();
 }
 
-TensorSpec TensorFrom(const v1::Manifest::Tensor& message) {
-  return {message.name(),
-          {message.shape().begin(), message.shape().end()},
-          message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter};
+absl::StatusOr<TensorSpec> TensorFrom(const v1::Manifest::Tensor& message) {
+  TensorSpec tensor{message.name(),
+                    {message.shape().begin(), message.shape().end()},
+                    message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter};
+  if (message.type().empty()) return tensor;
+  const std::optional<TensorType> type = TensorTypeOf(message.type());
+  if (!type)
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", message.name(), "': its type, '",
+                                                   message.type(), "', is not known"));
+  tensor.type = *type;
+  return tensor;
 }
 
 }  // namespace
@@ -88,6 +99,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
     out.set_name(tensor.name);
     out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
     out.set_buffer(tensor.kind == TensorKind::kBuffer);
+    if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
   }
   message.set_chunk_bytes(manifest.chunk_bytes);
   message.set_slots(manifest.slots);
@@ -126,8 +138,10 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
     manifest.segments.push_back(std::move(read));
   }
   manifest.spec = message.spec();
-  for (const v1::Manifest::Tensor& tensor : message.tensors())
-    manifest.tensors.push_back(TensorFrom(tensor));
+  for (const v1::Manifest::Tensor& tensor : message.tensors()) {
+    MUSTER_ASSIGN_OR_RETURN(TensorSpec read, TensorFrom(tensor));
+    manifest.tensors.push_back(std::move(read));
+  }
   manifest.chunk_bytes = message.chunk_bytes();
   manifest.slots = message.slots();
   manifest.fingerprint = message.fingerprint();

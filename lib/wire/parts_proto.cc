@@ -1,10 +1,12 @@
 #include "lib/wire/parts_proto.h"
 
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "lib/base/speaks.h"
 #include "lib/base/status.h"
+#include "lib/domain/tensor_type.h"
 
 namespace muster {
 namespace {
@@ -17,12 +19,18 @@ void Write(const TensorSpec& tensor, v1::NumericEnvironment::Tensor& out) {
   out.set_name(tensor.name);
   out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
   out.set_buffer(tensor.kind == TensorKind::kBuffer);
+  if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
 }
 
 TensorSpec Read(Reader& reader, const v1::NumericEnvironment::Tensor& message) {
   TensorSpec tensor;
   tensor.name = reader.Text("name", message.name());
   tensor.kind = message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
+  if (!message.type().empty()) {
+    const std::optional<TensorType> type = TensorTypeOf(message.type());
+    reader.Require(type.has_value(), "type", "is no type of a tensor");
+    tensor.type = type.value_or(TensorType::kFloat32);
+  }
   if (!reader.Count("shape", message.shape_size(), kMaxDimensions)) return tensor;
   int64_t room = kMaxElements;
   for (const int64_t size : message.shape()) {

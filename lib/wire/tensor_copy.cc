@@ -30,6 +30,29 @@ void CopySlices(ByteSlices from, size_t byte_offset, absl::Span<float> to, CopyC
   counter += wanted;
 }
 
+namespace {
+
+bool IsPlaceOf(size_t bytes, size_t floats) {
+  return floats == (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
+}  // namespace
+
+void CopyBytesIn(absl::Span<const std::byte> from, absl::Span<float> to, CopyCounter& counter) {
+  MUSTER_CHECK(IsPlaceOf(from.size(), to.size()));
+  if (from.empty()) return;
+  to.back() = 0;
+  std::memcpy(to.data(), from.data(), from.size());
+  counter += from.size();
+}
+
+void CopyBytesOut(absl::Span<const float> from, absl::Span<std::byte> to, CopyCounter& counter) {
+  MUSTER_CHECK(IsPlaceOf(to.size(), from.size()));
+  if (to.empty()) return;
+  std::memcpy(to.data(), from.data(), to.size());
+  counter += to.size();
+}
+
 void CopyFloats(absl::Span<const float> from, absl::Span<float> to, CopyCounter& counter) {
   MUSTER_CHECK(from.size() == to.size());
   if (from.empty()) return;

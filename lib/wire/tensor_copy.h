@@ -20,4 +20,10 @@ void CopySlices(ByteSlices from, size_t byte_offset, absl::Span<float> to, CopyC
 // Equal sizes, no overlap. Any thread.
 void CopyFloats(absl::Span<const float> from, absl::Span<float> to, CopyCounter& counter);
 
+// A tensor of another type into its place in a flat space and out of it, byte for byte. The place
+// is as long as the tensor, rounded up to a whole float, whose rest is filled with zeros. Any
+// thread.
+void CopyBytesIn(absl::Span<const std::byte> from, absl::Span<float> to, CopyCounter& counter);
+void CopyBytesOut(absl::Span<const float> from, absl::Span<std::byte> to, CopyCounter& counter);
+
 }  // namespace muster

@@ -11,6 +11,7 @@
 #include "lib/base/exit_codes.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/support/program.h"
 #include "tests/worker/plugins/name_of.h"
 
 namespace muster::integration {
@@ -19,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+constexpr char kMuster[] = MUSTER_PROGRAMS "/muster";
 constexpr int kRows = 48;
 
 // Rows of two numbers and of what is to be told from them: mostly 0, so that a constant is wrong by
@@ -98,6 +100,66 @@ TEST(PluginTest, ATaskThatNobodyBringsAndAWrongParameterAreNamed) {
       {.spec = OddSpec("3"), .dir = folder / "wrong", .plugins = MUSTER_TEST_PLUGINS "/odd_NONE"});
   EXPECT_EQ(wrong.exit_code, kExitBadConfiguration) << wrong.Trace();
   EXPECT_THAT(ErrorOf(wrong), HasSubstr("parameters.does: 3 is not text"));
+}
+
+TEST(PluginTest, TasksAndCheckAnswerForAPlugIn) {
+  const Folder folder;
+  const std::string spec = MlpSpec(folder / "rows.csv"), file = folder / "job.yaml";
+  const std::string plugins = MUSTER_TEST_PLUGINS "/example_mlp";
+  WriteFile(file, spec);
+  Program tasks({kMuster, "tasks", "mlp", "--plugins", plugins});
+  EXPECT_EQ(tasks.End(), 0) << tasks.output();
+  EXPECT_THAT(tasks.output(), AllOf(HasSubstr("hidden"), HasSubstr("example_mlp.so")));
+  Program unknown({kMuster, "tasks", "nothing", "--plugins", plugins});
+  EXPECT_EQ(unknown.End(), kExitBadConfiguration);
+  EXPECT_THAT(unknown.output(), HasSubstr("there is no task 'nothing'"));
+
+  Program check({kMuster, "check", file, "--plugins", plugins, "--gradients", "--json"});
+  EXPECT_EQ(check.End(), 0) << check.output();
+  const auto report = nlohmann::json::parse(check.output());
+  EXPECT_EQ(report["samples"], kRows);
+  EXPECT_EQ(report["steps"], 48);
+  EXPECT_EQ(report["gradients"].size(), 20U);
+  EXPECT_GT(report["memory"]["worker"], 1 << 20);
+  Program wrong({kMuster, "check", file, "--plugins", plugins, "--set", "parameters.hidden=none"});
+  EXPECT_EQ(wrong.End(), kExitBadConfiguration);
+  EXPECT_THAT(wrong.output(), HasSubstr("parameters.hidden"));
+  WriteFile(folder / "rows.csv", "1,2\nno number\n");
+  Program bad({kMuster, "check", file, "--plugins", plugins});
+  EXPECT_EQ(bad.End(), kExitBadData) << bad.output();
+  EXPECT_THAT(bad.output(), HasSubstr("row 2"));
+}
+
+TEST(PluginTest, ATrainedModelIsMeasuredWithoutItsCluster) {
+  const Folder folder;
+  const std::string rows = folder / "rows.csv", dir = folder / "job";
+  const std::string plugins = MUSTER_TEST_PLUGINS "/example_mlp";
+  const TrainRun run = Train({.spec = MlpSpec(rows), .dir = dir, .plugins = plugins});
+  ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  const std::vector<std::string> words = {kMuster, "evaluate", "--dir", dir, "--plugins", plugins};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  Program first(with({"--json"})), second(with({"--json"}));
+  EXPECT_EQ(first.End(), 0) << first.output();
+  EXPECT_EQ(second.End(), 0);
+  EXPECT_EQ(first.output(), second.output());
+  const auto measured = nlohmann::json::parse(first.output());
+  EXPECT_EQ(measured["step"], 48);
+  EXPECT_EQ(measured["samples"], kRows);
+  EXPECT_LT(measured["metrics"]["loss"], 0.1);
+
+  WriteFile(folder / "other.csv", "0,0,7\n0,0,7\n");
+  Program other(with({"--json", "--data", folder / "other.csv"}));
+  EXPECT_EQ(other.End(), 0) << other.output();
+  EXPECT_GT(nlohmann::json::parse(other.output())["metrics"]["loss"], 10);
+  Program no_step(with({"--step", "7"}));
+  EXPECT_EQ(no_step.End(), kExitBadConfiguration);
+  EXPECT_THAT(no_step.output(), HasSubstr("holds no checkpoint of step 7; there are those of 48"));
+  Program wider(with({"--set", "parameters.hidden=13"}));
+  EXPECT_EQ(wider.End(), kExitBadConfiguration);
+  EXPECT_THAT(wider.output(), HasSubstr("other tensors than the checkpoint has"));
 }
 
 struct Oddity {

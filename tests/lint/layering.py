@@ -39,6 +39,7 @@ LEVELS = {
     'lib/http': 4,
     'lib/join': 4,
     'lib/checkpoint': 4,
+    'lib/export': 4.1,
     'lib/transport/loop': 5,
     'lib/transport/grpc': 5,
     'lib/owner': 4,
@@ -55,6 +56,7 @@ LEVELS = {
     'coordinator/service/grpc': 6.2,
     'worker/tasks': 6.1,
     'worker/plugins': 6.2,
+    'worker/commands': 6.3,
     'cli': 7.0,
     'coordinator': 7.0,
     'server': 7.0,
@@ -99,7 +101,7 @@ SAYS_ITS_LIFE = re.compile(r'\b(?:[Ll]ives|[Ll]ive as long|Pure|pure function|[P
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
-TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent')
+TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent', 'worker/commands', 'lib/export')
 FOREIGN = [
     ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc', 'coordinator/service/grpc'),
      ANY_TEST),
@@ -111,7 +113,7 @@ FOREIGN = [
     ('spdlog', r'(spdlog|fmt)/', ('lib/log',), ANY_TEST),
     ('yaml-cpp', r'yaml-cpp/', TREES_AS_TEXT, ANY_TEST),
     ('nlohmann-json', r'nlohmann/', TREES_AS_TEXT, ANY_TEST),
-    ('CLI11', r'CLI/', ('cli', 'lib/launch', '*/main.cc'), ANY_TEST),
+    ('CLI11', r'CLI/', ('cli', 'lib/launch', 'worker/commands', '*/main.cc'), ANY_TEST),
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
     ('libcurl', r'curl/', ('lib/curl', 'coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),

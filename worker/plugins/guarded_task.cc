@@ -1,13 +1,19 @@
 #include "worker/plugins/guarded_task.h"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/job.h"
 #include "lib/domain/layout.h"
@@ -17,6 +23,15 @@ namespace muster::worker {
 namespace {
 
 constexpr size_t kMostHashBytes = 256;
+constexpr size_t kMostMetrics = 64;
+constexpr size_t kMostNameBytes = 64;
+
+bool IsMetricName(const std::string& name) {
+  return !name.empty() && name.size() <= kMostNameBytes &&
+         std::all_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+         });
+}
 
 // What a lane has told so far.
 class LaneAccount {
@@ -79,7 +94,7 @@ class LaneAccount {
   std::string wrong_;
 };
 
-class Guarded : public Task {
+class Guarded final : public Task, public Evaluates, public Generates {
  public:
   Guarded(std::string name, std::unique_ptr<Task> task)
       : name_(std::move(name)),
@@ -87,7 +102,8 @@ class Guarded : public Task {
         tensors_(task_->Tensors()),
         samples_(task_->SampleCount()),
         data_hash_(task_->DataHash()),
-        data_left_out_(task_->DataLeftOut()) {}
+        data_left_out_(task_->DataLeftOut()),
+        metrics_(MetricsOf(*task_)) {}
 
   absl::Status Check() const {
     if (const absl::Status bad = Layout::Make(tensors_, kMaxChunkBytes).status(); !bad.ok())
@@ -99,6 +115,21 @@ class Guarded : public Task {
       return absl::FailedPreconditionError(
           absl::StrCat("task ", name_, " tells a hash of its data of ", data_hash_.size(),
                        " characters; members compare it, and it may have 1 to ", kMostHashBytes));
+    return CheckMetrics();
+  }
+
+  absl::Status CheckMetrics() const {
+    std::set<std::string> names;
+    for (const TaskMetric& metric : metrics_) {
+      if (!IsMetricName(metric.name) || !names.insert(metric.name).second)
+        return absl::FailedPreconditionError(
+            absl::StrCat("task ", name_, " measures '", Cut(Printable(metric.name)),
+                         "': names of metrics differ, and have 1 to ", kMostNameBytes,
+                         " lower-case letters, digits and _"));
+    }
+    if (metrics_.size() > kMostMetrics || (!metrics_.empty() && metrics_.front().name != "loss"))
+      return absl::FailedPreconditionError(absl::StrCat("task ", name_, " must measure 1 to ",
+                                                        kMostMetrics, " metrics, and loss first"));
     return absl::OkStatus();
   }
 
@@ -126,7 +157,42 @@ class Guarded : public Task {
     return output;
   }
 
- protected:
+  Evaluates* evaluates() override { return task_->evaluates() == nullptr ? nullptr : this; }
+  Generates* generates() override { return task_->generates() == nullptr ? nullptr : this; }
+
+  std::vector<TaskMetric> Metrics() const override { return metrics_; }
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float> parameters) override {
+    std::vector<TaskMetricSum> sums;
+    MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(sums, task_->evaluates()->Evaluate(samples, parameters));
+      return absl::OkStatus();
+    }));
+    if (sums.size() != metrics_.size())
+      return absl::FailedPreconditionError(absl::StrCat(
+          "task ", name_, " has measured ", sums.size(), " metrics of ", metrics_.size()));
+    for (size_t m = 0; m < sums.size(); ++m)
+      if (!(sums[m].weight >= 0 && std::isfinite(sums[m].weight)))
+        return absl::FailedPreconditionError(absl::StrCat(
+            "task ", name_, " has measured ", metrics_[m].name, " with weight ", sums[m].weight));
+    return sums;
+  }
+  absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
+                                       const std::string& prompt, size_t bytes,
+                                       uint64_t seed) override {
+    std::string text;
+    MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
+      MUSTER_ASSIGN_OR_RETURN(text, task_->generates()->Generate(parameters, prompt, bytes, seed));
+      return absl::OkStatus();
+    }));
+    return text;
+  }
+
+ private:
+  static std::vector<TaskMetric> MetricsOf(Task& task) {
+    return task.evaluates() == nullptr ? std::vector<TaskMetric>() : task.evaluates()->Metrics();
+  }
+
   template <class Work>
   absl::Status Guard(const Work& work) {
     absl::Status status;
@@ -145,33 +211,13 @@ class Guarded : public Task {
         absl::StrCat("task ", name_, " has changed how the processor rounds"));
   }
 
-  Task& task() { return *task_; }
-
- private:
   const std::string name_;
   const std::unique_ptr<Task> task_;
   const std::vector<TensorSpec> tensors_;
   const uint64_t samples_;
   const std::string data_hash_;
   const std::string data_left_out_;
-};
-
-class GuardedGenerator final : public Guarded, public Generates {
- public:
-  GuardedGenerator(std::string name, std::unique_ptr<Task> task)
-      : Guarded(std::move(name), std::move(task)) {}
-
-  absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
-                                       const std::string& prompt, size_t bytes,
-                                       uint64_t seed) override {
-    std::string text;
-    MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
-      MUSTER_ASSIGN_OR_RETURN(
-          text, dynamic_cast<Generates&>(task()).Generate(parameters, prompt, bytes, seed));
-      return absl::OkStatus();
-    }));
-    return text;
-  }
+  const std::vector<TaskMetric> metrics_;
 };
 
 absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
@@ -180,8 +226,6 @@ absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
   if (task == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat("task ", name, " is not made, without a reason"));
-  if (dynamic_cast<Generates*>(task.get()) != nullptr)
-    return std::make_unique<GuardedGenerator>(name, std::move(task));
   return std::make_unique<Guarded>(name, std::move(task));
 }
 

@@ -12,7 +12,7 @@
 namespace muster::worker {
 
 // kFailedPrecondition: `make` throws or brings nothing, or the task tells of itself what cannot be.
-// `name` is what errors call it. The result is a `Generates`, too, where the task is one.
+// `name` is what errors call it. The result has the abilities of the task.
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
     const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make);
 

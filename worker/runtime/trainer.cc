@@ -310,7 +310,7 @@ void Trainer::Do(const DoStepBoundary& command) {
 }
 
 void Trainer::Do(const DoGenerate& command) {
-  auto* generates = dynamic_cast<Generates*>(task_.get());
+  Generates* const generates = task_->generates();
   absl::StatusOr<std::string> text = absl::UnimplementedError("this task makes no text");
   if (generates != nullptr)
     text = generates->Generate(command.values->all(), command.prompt, command.bytes,

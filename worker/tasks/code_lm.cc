@@ -160,7 +160,7 @@ unsigned char Draw(const at::Tensor& probabilities, double u) {
   return static_cast<unsigned char>(kVocabulary - 1);
 }
 
-class CodeLm final : public Task, public Generates {
+class CodeLm final : public Task, public Evaluates, public Generates {
  public:
   CodeLm(const Shape& shape, int32_t threads, Corpus corpus, CopyCounter& copied)
       : shape_(shape),
@@ -197,18 +197,34 @@ class CodeLm final : public Task, public Generates {
     return flat_.Run(input, sink,
                      {.make_batch = [&] { tokens = Tokens(input.samples); },
                       .weight = [&] { return weight; },
-                      .loss = [&] { return Loss(tokens); }});
+                      .loss = [&] { return LossOf(Logits(tokens), Next(tokens)); }});
+  }
+
+  std::vector<TaskMetric> Metrics() const override {
+    return {{"loss"}, {"perplexity", TaskMetricKind::kExpOfMean}, {"accuracy"}};
+  }
+
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float> parameters) override {
+    MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
+    std::vector<TaskMetricSum> sums;
+    MUSTER_RETURN_IF_ERROR(flat_.Evaluate(parameters, [&] {
+      const at::Tensor tokens = Tokens(samples);
+      const at::Tensor logits = Logits(tokens), next = Next(tokens);
+      const auto bytes = static_cast<double>(next.numel());
+      const double loss = LossOf(logits, next).item<double>();
+      const double right = logits.argmax(1).eq(next).sum().item<double>();
+      sums = {{loss, bytes}, {loss, bytes}, {right, bytes}};
+    }));
+    return sums;
   }
 
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
                                        const std::string& prompt, size_t bytes,
                                        uint64_t seed) override {
-    MUSTER_RETURN_IF_ERROR(flat_.Attach(parameters));
     std::string text = prompt.empty() ? SomewhereInTheCorpus(seed) : prompt;
     const size_t begin = text.size();
-    MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
-      at::NoGradGuard no_grad;
-      model_->eval();
+    MUSTER_RETURN_IF_ERROR(flat_.Evaluate(parameters, [&] {
       while (text.size() - begin < bytes) {
         const uint64_t random = Mix64(seed, text.size());
         text.push_back(
@@ -232,11 +248,15 @@ class CodeLm final : public Task, public Generates {
     return tokens;
   }
 
-  at::Tensor Loss(const at::Tensor& tokens) {
-    const at::Tensor logits = model_(tokens.narrow(1, 0, shape_.context));
-    return at::cross_entropy_loss(logits.reshape({-1, kVocabulary}),
-                                  tokens.narrow(1, 1, shape_.context).reshape({-1}), {},
-                                  at::Reduction::Sum);
+  // A row for each byte that is to be foretold.
+  at::Tensor Logits(const at::Tensor& tokens) {
+    return model_(tokens.narrow(1, 0, shape_.context)).reshape({-1, kVocabulary});
+  }
+  at::Tensor Next(const at::Tensor& tokens) const {
+    return tokens.narrow(1, 1, shape_.context).reshape({-1});
+  }
+  static at::Tensor LossOf(const at::Tensor& logits, const at::Tensor& next) {
+    return at::cross_entropy_loss(logits, next, {}, at::Reduction::Sum);
   }
 
   // A stretch to go on from, up to the end of a line where it has one.

@@ -58,7 +58,7 @@ std::string_view BytesOf(const at::Tensor& tensor) {
   return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
-class Transformer final : public Task {
+class Transformer final : public Task, public Evaluates {
  public:
   Transformer(const Shape& shape, int64_t samples, const TrainingSpec& training,
               CopyCounter& copied)
@@ -92,6 +92,18 @@ class Transformer final : public Task {
                      {.make_batch = [&] { batch = MakeBatch(input.samples); },
                       .weight = [&] { return weight; },
                       .loss = [&] { return Loss(batch); }});
+  }
+
+  std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
+
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float> parameters) override {
+    MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
+    TaskMetricSum loss{.weight = static_cast<double>(samples.size()) *
+                                 static_cast<double>(shape_.target_length)};
+    MUSTER_RETURN_IF_ERROR(
+        flat_.Evaluate(parameters, [&] { loss.sum = Loss(MakeBatch(samples)).item<double>(); }));
+    return std::vector<TaskMetricSum>{loss};
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -26,15 +27,37 @@ namespace {
 constexpr size_t kCachedMemories = 16;
 constexpr uintptr_t kAlignBytes = 64;
 
+constexpr std::pair<at::ScalarType, TensorType> kTypes[] = {
+    {at::kFloat, TensorType::kFloat32}, {at::kDouble, TensorType::kFloat64},
+    {at::kHalf, TensorType::kFloat16},  {at::kBFloat16, TensorType::kBfloat16},
+    {at::kLong, TensorType::kInt64},    {at::kInt, TensorType::kInt32},
+    {at::kShort, TensorType::kInt16},   {at::kChar, TensorType::kInt8},
+    {at::kByte, TensorType::kUint8},    {at::kBool, TensorType::kBool}};
+
+std::optional<TensorType> TypeOf(const at::Tensor& tensor) {
+  for (const auto& [theirs, ours] : kTypes)
+    if (tensor.scalar_type() == theirs) return ours;
+  return std::nullopt;
+}
+
+// One of a type that is not ours is refused by Bind.
 TensorSpec SpecOf(const std::string& name, const at::Tensor& tensor, TensorKind kind) {
-  return {name, tensor.sizes().vec(), kind};
+  return {name, tensor.sizes().vec(), kind, TypeOf(tensor).value_or(TensorType::kFloat32)};
 }
 
 absl::Status CheckStorage(const TensorSpec& spec, const at::Tensor& tensor) {
-  if (tensor.scalar_type() == at::kFloat && tensor.device().is_cpu()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("tensor '", spec.name, "' is ",
-                                                 c10::toString(tensor.scalar_type()),
-                                                 "; the flat space holds fp32 on the CPU only"));
+  const char* type = c10::toString(tensor.scalar_type());
+  const std::optional<TensorType> ours = TypeOf(tensor);
+  if (!ours)
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", spec.name, "' is of type ", type, ", which Muster does not hold"));
+  if (spec.kind == TensorKind::kParameter && *ours != TensorType::kFloat32)
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter '", spec.name, "' is of type ", type, "; parameters are Float"));
+  if (!tensor.device().is_cpu())
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor '", spec.name, "' is on ", tensor.device().str(), ", not on the CPU"));
+  return absl::OkStatus();
 }
 
 absl::Status CheckAligned(const char* what, const float* base) {
@@ -46,6 +69,11 @@ absl::Status CheckAligned(const char* what, const float* base) {
 // Of a contiguous tensor.
 absl::Span<const float> ValuesOf(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<size_t>(tensor.numel())};
+}
+
+// The same, whatever its type.
+absl::Span<std::byte> BytesOfTensor(const at::Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.mutable_data_ptr()), tensor.nbytes()};
 }
 
 double SecondsOf(const std::function<void()>& work) {
@@ -76,6 +104,12 @@ absl::Status CatchTorch(const std::function<void()>& f) {
   } catch (const std::exception& e) {
     return absl::InternalError(absl::StrCat("LibTorch: ", e.what()));
   }
+}
+
+at::ScalarType TorchTypeOf(TensorType type) {
+  for (const auto& [theirs, ours] : kTypes)
+    if (ours == type) return theirs;
+  return at::ScalarType::Undefined;
 }
 
 void SeedTorch(uint64_t seed) {
@@ -135,7 +169,10 @@ absl::Status FlatModule::Store(const ::torch::nn::Module& source, absl::Span<flo
     if (value.sizes() != specs_[i].shape)
       return absl::InvalidArgumentError(
           absl::StrCat("tensor '", specs_[i].name, "' has another shape"));
-    CopyFloats(ValuesOf(value), Within(flat, i), copied_);
+    if (TypeOf(value) != specs_[i].type)
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor '", specs_[i].name, "' has another type"));
+    CopyBytesIn(BytesOfTensor(value), Within(flat, i), copied_);
   }
   return absl::OkStatus();
 }
@@ -156,14 +193,12 @@ absl::Status FlatModule::Attach(absl::Span<const float> parameters) {
     return absl::InvalidArgumentError("the parameters' span is not of the bound layout's size");
   MUSTER_RETURN_IF_ERROR(CheckAligned("the parameters' span", parameters.data()));
   MUSTER_RETURN_IF_ERROR(UseTorchHere(threads_));
+  for (size_t b = 0; b < buffers_.size(); ++b) MUSTER_RETURN_IF_ERROR(CheckBuffer(b));
   return CatchTorch([&] {
     const Views& views = ViewsOf(parameters.data(), parameter_views_);
     for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].set_data(views.tensors[i]);
-    for (size_t b = 0; b < buffers_.size(); ++b) {
-      MUSTER_CHECK(buffers_[b].is_contiguous());
-      CopyFloats(Within(parameters, parameters_.size() + b),
-                 {buffers_[b].mutable_data_ptr<float>(), ValuesOf(buffers_[b]).size()}, copied_);
-    }
+    for (size_t b = 0; b < buffers_.size(); ++b)
+      CopyBytesOut(Within(parameters, parameters_.size() + b), BytesOfTensor(buffers_[b]), copied_);
   });
 }
 
@@ -189,11 +224,21 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
     sink.outcome(output);
     sum.backward();
     for (size_t i = 0; i < parameters_.size(); ++i) Finish(i);
-    FinishBuffers(sink.gradient);
   });
+  const absl::Status finished = status.ok() ? FinishBuffers(sink.gradient) : status;
   sink_ = nullptr;
-  MUSTER_RETURN_IF_ERROR(status);
+  MUSTER_RETURN_IF_ERROR(finished);
   return output;
+}
+
+absl::Status FlatModule::Evaluate(absl::Span<const float> parameters,
+                                  const std::function<void()>& work) {
+  MUSTER_RETURN_IF_ERROR(Attach(parameters));
+  return CatchTorch([&] {
+    const at::NoGradGuard no_grad;
+    module_->eval();
+    work();
+  });
 }
 
 void FlatModule::Finish(size_t parameter) {
@@ -208,12 +253,24 @@ void FlatModule::Finish(size_t parameter) {
   sink_->ready(parameter);
 }
 
-void FlatModule::FinishBuffers(absl::Span<float> gradient) {
+// A lane may have made another tensor of it.
+absl::Status FlatModule::CheckBuffer(size_t buffer) const {
+  const TensorSpec& spec = specs_[parameters_.size() + buffer];
+  const at::Tensor& tensor = buffers_[buffer];
+  if (tensor.sizes() == spec.shape && TypeOf(tensor) == spec.type && tensor.is_contiguous())
+    return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("buffer '", spec.name, "' must be contiguous and keep its shape and type"));
+}
+
+absl::Status FlatModule::FinishBuffers(absl::Span<float> gradient) {
   for (size_t b = 0; b < buffers_.size(); ++b) {
     const size_t tensor = parameters_.size() + b;
-    CopyFloats(ValuesOf(buffers_[b]), Within(gradient, tensor), copied_);
+    MUSTER_RETURN_IF_ERROR(CheckBuffer(b));
+    CopyBytesIn(BytesOfTensor(buffers_[b]), Within(gradient, tensor), copied_);
     sink_->ready(tensor);
   }
+  return absl::OkStatus();
 }
 
 }  // namespace muster::worker

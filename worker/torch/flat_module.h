@@ -26,6 +26,9 @@ absl::Status CatchTorch(const std::function<void()>& f);
 // Seeds the generator that torch's random operators on this machine's processor draw from.
 void SeedTorch(uint64_t seed);
 
+// What LibTorch calls an element of that type.
+at::ScalarType TorchTypeOf(TensorType type);
+
 // What a lane does, as far as it differs from model to model.
 struct LaneWork {
   std::function<void()> make_batch;  // counts as input
@@ -47,7 +50,8 @@ class FlatModule {
   const std::vector<TensorSpec>& tensors() const { return specs_; }
   const FlatSpace& space() const { return space_; }
 
-  // kInvalidArgument: places of others than tensors(), or a tensor that is not fp32 on the CPU.
+  // kInvalidArgument: places of others than tensors(), or a tensor that is not on the CPU or of a
+  // type that the flat space does not hold.
   absl::Status Bind(const FlatSpace& space);
 
   // Writes the values of `source`, a module of the same make, at the tensors' offsets.
@@ -61,6 +65,9 @@ class FlatModule {
   // sink.ready as gradients become final, then for tensors without a gradient, then for buffers.
   // Spans are 64-byte aligned.
   absl::StatusOr<LaneOutput> Run(const LaneInput& input, GradientSink& sink, const LaneWork& work);
+
+  // Attaches and runs `work` in evaluation mode without gradients.
+  absl::Status Evaluate(absl::Span<const float> parameters, const std::function<void()>& work);
 
   // Gradients that autograd put elsewhere and that were copied; 0 means that all accumulated in
   // place.
@@ -77,7 +84,8 @@ class FlatModule {
 
   const Views& ViewsOf(const float* base, std::vector<Views>& cache);
   void Finish(size_t parameter);  // its gradient is final
-  void FinishBuffers(absl::Span<float> gradient);
+  absl::Status CheckBuffer(size_t buffer) const;
+  absl::Status FinishBuffers(absl::Span<float> gradient);
   float* Place(size_t tensor, float* base) const { return base + space_.tensors[tensor].offset; }
   // The place of a tensor in a flat space of parameters or gradients.
   template <class Float>

@@ -1,6 +1,8 @@
 #include "muster/torch/module_task.h"
 
-#include <ATen/ops/from_blob.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
 
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
@@ -15,6 +17,13 @@ std::shared_ptr<::torch::nn::Module> MakeFirst(
     const std::function<std::shared_ptr<::torch::nn::Module>()>& make, int32_t threads) {
   if (const absl::Status ready = worker::UseTorchHere(threads); !ready.ok()) throw TaskError(ready);
   return make();
+}
+
+at::Tensor IdsOf(absl::Span<const uint64_t> samples) {
+  at::Tensor ids = at::empty({static_cast<int64_t>(samples.size())}, at::kLong);
+  std::copy(samples.begin(), samples.end(),  // lint: not tensor bytes (sample ids)
+            ids.mutable_data_ptr<int64_t>());
+  return ids;
 }
 
 }  // namespace
@@ -54,14 +63,21 @@ absl::Status AnyModuleTask::Initialize(uint64_t seed, absl::Span<float> paramete
 
 absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, GradientSink sink) {
   MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, parts_->flat.space(), SampleCount()));
-  std::vector<int64_t> ids(input.samples.begin(), input.samples.end());
-  const at::Tensor samples =
-      at::from_blob(ids.data(), {static_cast<int64_t>(ids.size())}, at::kLong);
+  const at::Tensor samples = IdsOf(input.samples);
   Batch batch;
   return parts_->flat.Run(input, sink,
                           {.make_batch = [&] { batch = MakeBatch(samples); },
                            .weight = [&] { return WeightOf(batch); },
                            .loss = [&] { return LossOf(batch); }});
+}
+
+absl::StatusOr<std::vector<TaskMetricSum>> AnyModuleTask::Evaluate(
+    absl::Span<const uint64_t> samples, absl::Span<const float> parameters) {
+  MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
+  std::vector<TaskMetricSum> sums;
+  MUSTER_RETURN_IF_ERROR(
+      parts_->flat.Evaluate(parameters, [&] { sums = MeasureOf(MakeBatch(IdsOf(samples))); }));
+  return sums;
 }
 
 }  // namespace muster::torch

@@ -13,7 +13,7 @@
 //     }
 //   };
 //
-// Parameters and buffers are 32-bit floats on the processor.
+// Parameters are 32-bit floats on the processor; buffers may be of any type of muster/tensor.h.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -31,7 +31,7 @@ namespace muster::torch {
 using Tensors = std::vector<at::Tensor>;
 
 // Of any module; derive from ModuleTask below, which knows its type.
-class AnyModuleTask : public Task {
+class AnyModuleTask : public Task, public Evaluates {
  public:
   ~AnyModuleTask() override;
 
@@ -39,6 +39,11 @@ class AnyModuleTask : public Task {
   absl::Status Bind(const FlatSpace& space) final;
   absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) final;
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) final;
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float> parameters) final;
+
+  // What Measure tells; the loss alone, where nothing else is said.
+  std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
 
  protected:
   using Batch = muster::torch::Tensors;
@@ -50,6 +55,7 @@ class AnyModuleTask : public Task {
   virtual Batch MakeBatch(const at::Tensor& samples) = 0;
   virtual at::Tensor LossOf(const Batch& batch) = 0;
   virtual int64_t WeightOf(const Batch& batch) const = 0;
+  virtual std::vector<TaskMetricSum> MeasureOf(const Batch& batch) = 0;
 
   const std::shared_ptr<::torch::nn::Module>& made() const;
 
@@ -82,11 +88,17 @@ class ModuleTask : public AnyModuleTask {
   // What `reduction: mean` divides by: samples, where nothing else is said; or tokens.
   virtual int64_t Weight(const Tensors& batch) const { return batch.at(0).size(0); }
 
+  // One for each of Metrics(), over a batch: in evaluation mode, without gradients.
+  virtual std::vector<TaskMetricSum> Measure(Holder& net, const Tensors& batch) {
+    return {{Loss(net, batch).template item<double>(), static_cast<double>(Weight(batch))}};
+  }
+
   Holder& net() { return net_; }
 
  private:
   at::Tensor LossOf(const Tensors& batch) final { return Loss(net_, batch); }
   int64_t WeightOf(const Tensors& batch) const final { return Weight(batch); }
+  std::vector<TaskMetricSum> MeasureOf(const Tensors& batch) final { return Measure(net_, batch); }
 
   Holder net_;
 };

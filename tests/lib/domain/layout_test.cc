@@ -177,6 +177,26 @@ TEST(Layout, AGridThatDiffersOnlyInTheBuffersIsAnotherOne) {
   EXPECT_NE(narrow.Hash(), wide.Hash());
 }
 
+TEST(Layout, ABufferOfAnotherTypeTakesItsBytesInFloats) {
+  const auto count = [](TensorType type, int64_t elements) {
+    const TensorSpec buffer{"b", {elements}, TensorKind::kBuffer, type};
+    return Make({Parameter("p", {1}), buffer}, 64).tensors()[1].count;
+  };
+  EXPECT_EQ(count(TensorType::kInt64, 3), 6);
+  EXPECT_EQ(count(TensorType::kBool, 5), 2);
+  EXPECT_EQ(count(TensorType::kFloat16, 3), 2);
+  EXPECT_EQ(count(TensorType::kFloat32, 3), 3);
+}
+
+TEST(Layout, ATypeIsPartOfTheHashAndAParameterHasOne) {
+  std::vector<TensorSpec> model = Model();
+  const uint64_t before = Make(model, 64).Hash();
+  model[1].type = TensorType::kInt32;
+  EXPECT_NE(Make(model, 64).Hash(), before);
+  model[0].type = TensorType::kFloat16;
+  EXPECT_THAT(ErrorOf(model), HasSubstr("'first' is a parameter of float16"));
+}
+
 TEST(TensorSpec, AScalarHasOneElement) {
   EXPECT_EQ(Parameter("a", {}).Elements(), 1);
   EXPECT_EQ(Parameter("a", {2, 3, 4}).Elements(), 24);

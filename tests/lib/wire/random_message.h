@@ -193,6 +193,8 @@ class RandomMessage {
   void Fill(TensorSpec& tensor) {
     Fill(tensor.name);
     Fill(tensor.kind);
+    if (tensor.kind == TensorKind::kBuffer)
+      tensor.type = static_cast<TensorType>(Below(static_cast<size_t>(TensorType::kBool) + 1));
     tensor.shape.resize(Below(4));
     for (int64_t& size : tensor.shape) size = 1 + static_cast<int64_t>(Below(1000));
   }

@@ -3,6 +3,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <gmock/gmock.h>
+#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
 #include <utility>
@@ -208,9 +209,76 @@ TEST(FlatModule, RefusesMemoryThatIsNotAligned) {
   EXPECT_EQ(rig.flat.Attach(larger.span()).code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Batch norm counts its batches in an int64; a mask is of booleans and ends within a float.
+at::Tensor Mask() { return at::arange(5).remainder(3).eq(0); }
+
+struct Counting : torch::nn::Module {
+  Counting() {
+    norm = register_module("norm", torch::nn::BatchNorm1d(5));
+    mask = register_buffer("mask", Mask());
+    large = register_buffer("large", at::tensor({(int64_t{1} << 53) + 1}));
+    exact = register_buffer("exact", at::tensor({0.1}, at::kDouble));
+  }
+  torch::nn::BatchNorm1d norm{nullptr};
+  at::Tensor mask, large, exact;
+};
+
+TEST(FlatModule, BuffersOfEveryTypeKeepTheirBits) {
+  auto net = std::make_shared<Counting>();
+  CopyCounter copied{0};
+  FlatModule flat(net, 1, copied);
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  ASSERT_EQ(flat.Bind(layout.space()), absl::OkStatus());
+  FlatMemory state(layout.elements()), gradient(layout.elements());
+  ASSERT_EQ(flat.Store(Counting(), state.span()), absl::OkStatus());
+  for (int64_t lane = 1; lane <= 3; ++lane) {
+    gradient.Zero();
+    GradientSink sink{gradient.span(), [](LaneOutput) {}, [](size_t) {}};
+    const LaneWork work{
+        .make_batch = [] {},
+        .weight = [] { return 2; },
+        .loss =
+            [&] {
+              EXPECT_EQ(net->norm->num_batches_tracked.item<int64_t>(), lane - 1);
+              EXPECT_TRUE(at::equal(net->mask, Mask()));
+              EXPECT_EQ(net->large.item<int64_t>(), (int64_t{1} << 53) + lane);
+              EXPECT_EQ(net->exact.item<double>(), 0.1);
+              net->large.add_(1);
+              return net->norm(at::ones({2, 5})).sum();
+            },
+    };
+    ASSERT_EQ(flat.Run({.parameters = state.span()}, sink, work).status(), absl::OkStatus());
+    // The update copies a buffer's new value, and nothing else of it.
+    for (const Placed& p : layout.tensors())
+      if (p.spec.kind == TensorKind::kBuffer)
+        std::copy_n(gradient.span().begin() + p.offset, p.count, state.span().begin() + p.offset);
+    net->large.fill_(0);
+    net->norm->num_batches_tracked.fill_(77);
+  }
+}
+
+TEST(FlatModule, ABufferThatALaneMadeAnotherOfIsAnError) {
+  const auto error = [](const std::function<void(at::Tensor&)>& change) {
+    auto net = std::make_shared<Net>();
+    Rig rig(net);
+    const absl::Status status = rig.Run([&] {
+                                     at::Tensor loss = net->Loss(at::ones({2, 5}));
+                                     at::NoGradGuard no_grad;
+                                     change(net->mean);
+                                     return loss;
+                                   })
+                                    .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error([](at::Tensor& mean) { mean.resize_({70000}); }), testing::HasSubstr("'mean'"));
+  EXPECT_THAT(error([](at::Tensor& mean) { mean.set_data(at::zeros({7}, at::kLong)); }),
+              testing::HasSubstr("'mean'"));
+}
+
 TEST(FlatModule, RefusesWhatTheFlatSpaceCannotHold) {
   auto net = std::make_shared<Net>();
-  net->register_buffer("count", at::zeros({1}, at::kLong));
+  net->register_buffer("count", at::zeros({1}, at::kComplexFloat));
   CopyCounter copied{0};
   FlatModule flat(net, 1, copied);
   const absl::Status status = flat.Bind(Layout::Make(flat.tensors(), 64)->space());

@@ -1,0 +1,164 @@
+// tasks, check, evaluate, generate and export, which need no cluster.
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "cli/arguments_parts.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kMostEntries = 10'000;
+constexpr int kUsualEntries = 20;
+constexpr int kMostGenerated = 1 << 20;
+
+constexpr char kTasksFooter[] =
+    "Examples:\n"
+    "  muster tasks                        those that are part of Muster\n"
+    "  muster tasks code-lm                one of them: its parameters, their bounds and defaults\n"
+    "  muster tasks --plugins build        and those of your own (docs/plugins.md)";
+
+constexpr char kCheckFooter[] =
+    "A worker reads the data, makes the model, runs the first lane and says what a worker needs of "
+    "memory. Nothing is\n"
+    "trained, and nothing is written. The lane is run again, to see that it gives the same bits.\n"
+    "Exit code 0 where the job is fit to run, 64 where its specification or its model is not, 65 "
+    "where its data is not.\n"
+    "\n"
+    "Examples:\n"
+    "  muster check examples/code-lm.yaml\n"
+    "  muster check job.yaml --plugins build --gradients      and whether gradients are those of "
+    "the loss\n"
+    "  muster check job.yaml --json | jq .memory.worker";
+
+constexpr char kEvaluateFooter[] =
+    "It reads the checkpoint from the disk; whether its cluster runs does not matter. Each sample "
+    "is used once, in the\n"
+    "order of their numbers, as many at a time as a lane of the job has; so the result has the "
+    "same bits each time.\n"
+    "\n"
+    "Examples:\n"
+    "  muster evaluate --dir runs/one                            on the data that it was trained "
+    "with\n"
+    "  muster evaluate JOB --dir cluster --step 500 --data held-out.csv\n"
+    "  muster evaluate --checkpoints /backup/JOB --data held-out --json | jq .metrics.loss";
+
+constexpr char kExportFooter[] =
+    "Tensors have the names and shapes that the module gives them, buffers too.\n"
+    "  safetensors   by safetensors' load_file, in Python, Rust and others\n"
+    "  pt            by torch.load(FILE, weights_only=True): a state_dict; with --optimizer\n"
+    "                {\"model\": state_dict, \"optimizer\": state_dict of torch.optim}\n"
+    "  libtorch      by torch::load(module, FILE) in C++\n"
+    "The file is there whole or not at all.\n"
+    "\n"
+    "Examples:\n"
+    "  muster export --dir runs/one -o model.safetensors\n"
+    "  muster export JOB --dir cluster --step 500 --format pt --optimizer -o state.pt";
+
+constexpr char kGenerateFooter[] =
+    "Of tasks that make text, such as code-lm. The same seed makes the same text.\n"
+    "\n"
+    "Example:\n"
+    "  muster generate --dir runs/one --prompt 'int main(' --bytes 200 --seed 7";
+
+// Which checkpoint.
+void AddCheckpoint(CLI::App& command, SavedModelArguments& model) {
+  command.add_option("job", model.job, "id of the job (default: the one job of --dir)")
+      ->type_name("JOB");
+  command.add_option("--dir", model.dir, "folder of the run or of the cluster")
+      ->capture_default_str()
+      ->type_name("DIR");
+  command
+      .add_option("--checkpoints", model.checkpoints,
+                  "the job's own folder of checkpoints, wherever it lies now")
+      ->type_name("FOLDER")
+      ->excludes("--dir")
+      ->excludes("job");
+  command.add_option("--step", model.step, "of the checkpoint (default: the newest)")
+      ->check(WholeNumber())
+      ->type_name("STEP");
+  command.add_flag("--json", model.json, "as one JSON object, for programs");
+}
+
+void AddSavedModel(CLI::App& command, SavedModelArguments& model) {
+  AddCheckpoint(command, model);
+  command
+      .add_option("--data", model.data,
+                  "a file or folder in place of the job's data.paths; may be given again")
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  AddSettings(command, model.settings);
+  AddPlugins(command, model.plugins);
+}
+
+}  // namespace
+
+void AddTasks(CLI::App& app, TasksArguments& tasks) {
+  CLI::App* command = app.add_subcommand("tasks", "what can be trained, and with which parameters");
+  command->add_option("task", tasks.task, "one of them, with its parameters")->type_name("TASK");
+  AddPlugins(*command, tasks.plugins);
+  command->add_flag("--json", tasks.json, "as one JSON object, for programs");
+  command->footer(kTasksFooter);
+}
+
+void AddCheck(CLI::App& app, CheckArguments& check) {
+  CLI::App* command =
+      app.add_subcommand("check", "try a job, short of training it: model, memory, data, one lane");
+  AddSpec(*command, check.spec);
+  AddProcesses(*command, check.workers, check.servers);
+  AddSettings(*command, check.settings);
+  AddPlugins(*command, check.plugins);
+  command
+      ->add_option("--gradients", check.gradients,
+                   "compare so many entries of the first lane's gradient with central differences "
+                   "of its loss (20 where no number is given)")
+      ->check(CLI::Range(1, kMostEntries))
+      ->expected(0, 1)
+      ->default_str(std::to_string(kUsualEntries))
+      ->type_name("N");
+  command->add_flag("--json", check.json, "as one JSON object, for programs");
+  command->footer(kCheckFooter);
+}
+
+void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate) {
+  CLI::App* command =
+      app.add_subcommand("evaluate", "measure a trained model on a data set, without a cluster");
+  AddSavedModel(*command, evaluate);
+  command->footer(kEvaluateFooter);
+}
+
+void AddGenerate(CLI::App& app, GenerateArguments& generate) {
+  CLI::App* command =
+      app.add_subcommand("generate", "let a trained model make text, without a cluster");
+  AddSavedModel(*command, generate);
+  command
+      ->add_option("--prompt", generate.prompt,
+                   "what it goes on from (default: somewhere in its data)")
+      ->type_name("TEXT");
+  command->add_option("--bytes", generate.bytes, "how many it makes")
+      ->check(CLI::Range(1, kMostGenerated))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--seed", generate.seed, "of what it draws")
+      ->check(WholeNumber())
+      ->capture_default_str()
+      ->type_name("SEED");
+  command->footer(kGenerateFooter);
+}
+
+void AddExport(CLI::App& app, ExportArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "export", "write the weights of a checkpoint as a file for other programs");
+  AddCheckpoint(*command, arguments);
+  command->add_option("--format", arguments.format, "of the file")
+      ->check(CLI::IsMember({"safetensors", "pt", "libtorch"}))
+      ->capture_default_str()
+      ->type_name("safetensors|pt|libtorch");
+  command->add_option("-o,--output", arguments.output, "the file, which is replaced if it is there")
+      ->required()
+      ->type_name("FILE");
+  command->add_flag("--optimizer", arguments.optimizer,
+                    "the optimizer's state, too (safetensors and pt)");
+  command->footer(kExportFooter);
+}
+
+}  // namespace muster::cli

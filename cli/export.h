@@ -1,0 +1,20 @@
+// muster export: a checkpoint as a file for other programs.
+#pragma once
+
+#include <ostream>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/arguments.h"
+#include "cli/in_worker.h"
+
+namespace muster::cli {
+
+// Writes it and tells of it on `out`; of the formats that need no LibTorch. Errors as
+// EvaluateCommand, kDataLoss where the checkpoint is damaged, and those of the file.
+absl::Status ExportCheckpoint(const ExportArguments& arguments, std::ostream& out);
+
+// Of the format libtorch.
+absl::StatusOr<WorkerCommand> ExportCommand(const ExportArguments& arguments);
+
+}  // namespace muster::cli

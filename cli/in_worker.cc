@@ -1,0 +1,73 @@
+#include "cli/in_worker.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "cli/spec_file.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/status.h"
+#include "lib/wire/job_codec.h"
+
+namespace muster::cli {
+namespace {
+
+void AddPlugins(const std::vector<std::string>& plugins, std::vector<std::string>& words) {
+  for (const std::string& folder : plugins) {
+    words.push_back("--plugins");
+    words.push_back(folder);
+  }
+}
+
+absl::Status PutOnInput(const std::string& input) {
+  const Descriptor file(memfd_create("input", MFD_CLOEXEC));
+  if (file.get() < 0) return absl::ErrnoToStatus(errno, "memfd_create");
+  for (size_t at = 0; at < input.size();) {
+    const ssize_t written = write(file.get(), input.data() + at, input.size() - at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return absl::ErrnoToStatus(errno, "write");
+    at += static_cast<size_t>(written);
+  }
+  if (lseek(file.get(), 0, SEEK_SET) < 0 || dup2(file.get(), STDIN_FILENO) < 0)
+    return absl::ErrnoToStatus(errno, "dup2");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+WorkerCommand TasksCommand(const TasksArguments& tasks, const std::vector<std::string>& plugins) {
+  WorkerCommand command{{"tasks"}, ""};
+  AddPlugins(plugins, command.words);
+  if (tasks.json) command.words.push_back("--json");
+  if (!tasks.task.empty()) command.words.insert(command.words.end(), {"--", tasks.task});
+  return command;
+}
+
+absl::StatusOr<WorkerCommand> CheckCommand(const CheckArguments& check,
+                                           const std::vector<std::string>& plugins) {
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec,
+                          ReadSpec(check.spec, check.settings, check.workers, check.servers));
+  WorkerCommand command{{"check"}, ToJson(spec)};
+  AddPlugins(plugins, command.words);
+  if (check.json) command.words.push_back("--json");
+  if (check.gradients > 0)
+    command.words.insert(command.words.end(), {"--gradients", absl::StrCat(check.gradients)});
+  return command;
+}
+
+absl::Status BecomeWorker(const std::string& program, const WorkerCommand& command) {
+  MUSTER_RETURN_IF_ERROR(Prefix("the worker's input", PutOnInput(command.input)));
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), command.words.begin(), command.words.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  return absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", program,
+                                                 ", which lies beside muster where Muster is "
+                                                 "installed whole"));
+}
+
+}  // namespace muster::cli

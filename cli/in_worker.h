@@ -1,0 +1,27 @@
+// Commands that need LibTorch or plug-ins, which workers alone have: the worker program takes this
+// process's place and answers on its standard output.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/arguments.h"
+
+namespace muster::cli {
+
+struct WorkerCommand {
+  std::vector<std::string> words;  // after the program's name
+  std::string input;               // on its standard input
+};
+// `plugins`: the folders that count, those of the installation first.
+WorkerCommand TasksCommand(const TasksArguments& tasks, const std::vector<std::string>& plugins);
+// kInvalidArgument: the specification cannot be read or is wrong; the message names the place.
+absl::StatusOr<WorkerCommand> CheckCommand(const CheckArguments& check,
+                                           const std::vector<std::string>& plugins);
+
+// Returns only where that is not possible, with the reason.
+absl::Status BecomeWorker(const std::string& program, const WorkerCommand& command);
+
+}  // namespace muster::cli

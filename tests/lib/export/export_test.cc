@@ -1,0 +1,152 @@
+#include "lib/export/export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "lib/export/export_plan.h"
+#include "lib/export/pickle.h"
+#include "tests/lib/checkpoint/support.h"
+#include "tests/lib/export/zip_reader.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+class InMemory final : public Appender {
+ public:
+  absl::Status Append(absl::Span<const std::byte> bytes) override {
+    file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    return file.size() < most ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
+  }
+  std::string file;
+  size_t most = size_t{1} << 30;
+};
+
+class ExportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    training_.task = "ugly";
+    training_.optimizer.kind = OptimizerKind::kAdam;
+    std::filesystem::remove_all(folder_);
+    ASSERT_TRUE(files_->MakeFolder().ok());
+    manifest_ = *Save(*files_, layout_, state_, 1, 40);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  absl::StatusOr<Exported> Write(ExportFormat format, bool optimizer, InMemory& to) {
+    return Export(*files_, manifest_, training_, {.format = format, .optimizer = optimizer}, to);
+  }
+  // The bytes of a tensor, in the memory that was saved.
+  std::string Expected(const Placed& tensor, size_t slot) const {
+    std::string bytes(static_cast<size_t>(tensor.spec.Bytes()), '\0');
+    std::memcpy(bytes.data(), state_.slots[slot].data() + tensor.offset, bytes.size());
+    return bytes;
+  }
+
+  const std::string folder_ = testing::TempDir() + "export-" + std::to_string(getpid());
+  const std::unique_ptr<CheckpointFiles> files_ = CheckpointFilesIn(folder_);
+  const Layout layout_ = UglyLayout();
+  const State state_ = MakeState(layout_, 3);
+  TrainingSpec training_;
+  Manifest manifest_;
+};
+
+TEST_F(ExportTest, SafetensorsHoldEachTensorUnderItsName) {
+  InMemory memory;
+  const auto exported = Write(ExportFormat::kSafetensors, true, memory);
+  ASSERT_EQ(exported.status(), absl::OkStatus());
+  EXPECT_EQ(exported->tensors, 6u + 4u * 2u);
+  const uint64_t length = NumberAt(memory.file, 0, 8);
+  EXPECT_EQ((8 + length) % 64, 0u);
+  const auto header = nlohmann::json::parse(memory.file.substr(8, length));
+  EXPECT_EQ(header["__metadata__"]["muster.step"], "40");
+  EXPECT_EQ(header.size(), 1 + exported->tensors);
+  const auto expect = [&](const std::string& name, const Placed& tensor, size_t slot) {
+    const auto& entry = header.at(name);
+    EXPECT_EQ(entry["dtype"], "F32");
+    EXPECT_EQ(entry["shape"], tensor.spec.shape);
+    const size_t begin = entry["data_offsets"][0], end = entry["data_offsets"][1];
+    EXPECT_TRUE(memory.file.substr(8 + length + begin, end - begin) == Expected(tensor, slot))
+        << name;
+  };
+  for (const Placed& tensor : layout_.tensors()) {
+    expect(tensor.spec.name, tensor, 0);
+    if (tensor.spec.kind == TensorKind::kBuffer) continue;
+    expect("optimizer.exp_avg." + tensor.spec.name, tensor, 1);
+    expect("optimizer.exp_avg_sq." + tensor.spec.name, tensor, 2);
+  }
+  EXPECT_EQ(memory.file.size(), 8 + length + exported->bytes) << "no hole, and nothing behind";
+}
+
+TEST_F(ExportTest, PtHoldsARecordForEachTensorAndOneForEachStep) {
+  InMemory memory;
+  ASSERT_EQ(Write(ExportFormat::kPt, true, memory).status(), absl::OkStatus());
+  auto records = ReadZip(memory.file);
+  const std::vector<ExportItem> items = PlanExport(layout_, 2);
+  for (size_t i = 0; i < items.size(); ++i)
+    EXPECT_TRUE(records["archive/data/" + std::to_string(i)] ==
+                Expected(*items[i].tensor, static_cast<size_t>(items[i].slot)))
+        << i;
+  const float step = 40;
+  for (size_t p = 0; p < 4; ++p)
+    EXPECT_EQ(records["archive/data/" + std::to_string(items.size() + p)],
+              std::string(reinterpret_cast<const char*>(&step), sizeof step));
+  EXPECT_EQ(records["archive/version"], "3\n");
+  EXPECT_EQ(records["archive/byteorder"], "little");
+  EXPECT_EQ(records.size(), 3 + items.size() + 4);
+  for (const char* word : {"model", "optimizer", "exp_avg_sq", "a.weight", "param_groups"})
+    EXPECT_THAT(records["archive/data.pkl"], HasSubstr(word));
+}
+
+TEST_F(ExportTest, PtWithoutTheOptimizerIsAStateDict) {
+  InMemory memory;
+  ASSERT_EQ(Write(ExportFormat::kPt, false, memory).status(), absl::OkStatus());
+  auto records = ReadZip(memory.file);
+  EXPECT_EQ(records.size(), 3u + 6u);
+  EXPECT_THAT(records["archive/data.pkl"], testing::Not(HasSubstr("optimizer")));
+}
+
+// Golden bytes, as pickletools.dis reads them: GLOBAL, MARK, MARK, 'storage' and so on.
+TEST(PickleTest, ATensorIsWhatTorchSaveWrites) {
+  Pickle pickle;
+  pickle.Tensor("7", TensorType::kInt64, {2, 3});
+  const auto i = [](char n) { return std::string{'J', n, 0, 0, 0}; };
+  const auto t = [](const std::string& text) {
+    return std::string{'X', static_cast<char>(text.size()), 0, 0, 0} + text;
+  };
+  EXPECT_EQ(pickle.Finish(), std::string("\x80\x02") + "ctorch._utils\n_rebuild_tensor_v2\n((" +
+                                 t("storage") + "ctorch\nLongStorage\n" + t("7") + t("cpu") + i(6) +
+                                 "tQ" + i(0) + "(" + i(2) + i(3) + "t(" + i(3) + i(1) + "t\x89" +
+                                 "ccollections\nOrderedDict\n)RtR.");
+}
+
+TEST(PickleTest, NumbersOfEverySize) {
+  Pickle pickle;
+  pickle.Integer(-1);
+  pickle.Integer(int64_t{1} << 40);
+  pickle.Real(-0.5);
+  EXPECT_EQ(pickle.Finish(), std::string("\x80\x02J\xff\xff\xff\xff\x8a\x08\0\0\0\0\0\x01\0\0"
+                                         "G\xbf\xe0\0\0\0\0\0\0.",
+                                         27));
+}
+
+TEST_F(ExportTest, ADamagedPartAndAFullDiskEndIt) {
+  InMemory full;
+  full.most = 300;
+  EXPECT_EQ(Write(ExportFormat::kPt, true, full).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  const std::string segment = folder_ + "/" + manifest_.segments[0].file;
+  FlipBits(segment, std::filesystem::file_size(segment) - 1, 4);
+  InMemory memory;
+  const absl::Status damaged = Write(ExportFormat::kSafetensors, true, memory).status();
+  EXPECT_EQ(damaged.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(damaged.message()), HasSubstr("w0"));
+}
+
+}  // namespace
+}  // namespace muster

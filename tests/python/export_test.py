@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Exported weights beside Python's own readers: a small model is trained, exported in each format and loaded.
+
+MUSTER_PROGRAMS is the folder of the programs, MUSTER_PLUGINS that of the example's plug-in. What needs PyTorch is left out
+where it cannot be imported.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+from safetensors.numpy import load_file
+
+try:
+    import torch
+except (ImportError, OSError) as why:
+    torch, WHY = None, str(why)
+
+MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
+PLUGINS = os.environ['MUSTER_PLUGINS']
+STEPS = 24
+SHAPES = {'first.weight': (12, 2), 'first.bias': (12,), 'last.weight': (1, 12), 'last.bias': (1,)}
+
+
+def muster(*words):
+    done = subprocess.run([MUSTER, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class ExportTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.scratch.cleanup)
+        cls.root = cls.scratch.name
+        random = np.random.default_rng(5)
+        cls.rows = random.normal(size=(48, 3)).astype(np.float32)
+        np.savetxt(cls.path('rows.csv'), cls.rows, delimiter=',', fmt='%.9g')
+        with open(cls.path('job.yaml'), 'w') as out:
+            json.dump({'task': 'mlp', 'parameters': {'hidden': 12}, 'data': {'paths': [cls.path('rows.csv')]},
+                       'batch': 12, 'lanes': 6, 'steps': STEPS,
+                       'optimizer': {'kind': 'adamw', 'learning_rate': 0.03, 'weight_decay': 0.1}}, out)
+        muster('train', cls.path('job.yaml'), '--workers', '2', '--plugins', PLUGINS, '--dir', cls.path('run'))
+
+    @classmethod
+    def path(cls, name):
+        return os.path.join(cls.root, name)
+
+    def export(self, form, *words):
+        file = self.path('model.' + form)
+        told = json.loads(muster('export', '--dir', self.path('run'), '--format', form, '-o', file, '--json', *words))
+        self.assertEqual(told['step'], STEPS)
+        return file
+
+    def test_safetensors(self):
+        tensors = load_file(self.export('safetensors', '--optimizer'))
+        expected = dict(SHAPES)
+        for name, shape in SHAPES.items():
+            expected['optimizer.exp_avg.' + name] = expected['optimizer.exp_avg_sq.' + name] = shape
+        self.assertEqual({name: array.shape for name, array in tensors.items()}, expected)
+        hidden = np.tanh(self.rows[:, :2] @ tensors['first.weight'].T + tensors['first.bias'])
+        out = (hidden @ tensors['last.weight'].T + tensors['last.bias'])[:, 0]
+        measured = json.loads(muster('evaluate', '--dir', self.path('run'), '--plugins', PLUGINS, '--json'))
+        self.assertAlmostEqual(measured['metrics']['loss'], float(np.mean((out - self.rows[:, 2]) ** 2)), places=5)
+
+    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    def test_pt(self):
+        tensors = load_file(self.export('safetensors', '--optimizer'))
+        model = torch.load(self.export('pt'), weights_only=True)
+        self.assertEqual(list(model), list(SHAPES))
+        whole = torch.load(self.export('pt', '--optimizer'), weights_only=True)
+        for name, tensor in model.items():
+            self.assertTrue(np.array_equal(tensor.numpy(), tensors[name]), name)
+            self.assertTrue(torch.equal(tensor, whole['model'][name]), name)
+        mapped = torch.load(self.export('pt'), weights_only=True, mmap=True)
+        self.assertTrue(torch.equal(mapped['first.weight'], model['first.weight']))
+        parameters = [torch.nn.Parameter(tensor) for tensor in model.values()]
+        optimizer = torch.optim.AdamW(parameters)
+        optimizer.load_state_dict(whole['optimizer'])
+        for parameter, name in zip(parameters, SHAPES):
+            state = optimizer.state[parameter]
+            self.assertEqual(state['step'].item(), STEPS)
+            for slot in ('exp_avg', 'exp_avg_sq'):
+                self.assertTrue(np.array_equal(state[slot].numpy(), tensors[f'optimizer.{slot}.{name}']), name)
+        self.assertEqual(optimizer.param_groups[0]['lr'], 0.03)
+        self.assertEqual(optimizer.param_groups[0]['weight_decay'], 0.1)
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+
+    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    def test_libtorch(self):
+        tensors = load_file(self.export('safetensors'))
+        archive = torch.jit.load(self.export('libtorch'))
+        found = dict(archive.named_parameters())
+        self.assertEqual(set(found), set(SHAPES))
+        for name, tensor in found.items():
+            self.assertTrue(np.array_equal(tensor.detach().numpy(), tensors[name]), name)
+
+
+if __name__ == '__main__':
+    if torch is None:
+        print('PyTorch cannot be imported:', WHY)
+    unittest.main(verbosity=2)

@@ -1,0 +1,174 @@
+#include "worker/commands/check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/kernels/float_env.h"
+#include "worker/commands/check_text.h"
+
+namespace muster::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+enum class Fault { kNone, kWrongGradient, kCarriesOver, kNotFinite, kZeroGradient };
+
+// Each sample pulls all parameters towards its id: loss Σ (p - id)² / 2 over parameters.
+class Pulling final : public Task {
+ public:
+  explicit Pulling(Fault fault) : fault_(fault) {}
+
+  std::vector<TensorSpec> Tensors() const override {
+    return {{"weight", {3, 5}},
+            {"bias", {5}},
+            {"batches", {}, TensorKind::kBuffer, TensorType::kInt64}};
+  }
+  uint64_t SampleCount() const override { return 10; }
+  std::string DataHash() const override { return "0123456789abcdef0123456789abcdef"; }
+  absl::Status Bind(const FlatSpace& space) override {
+    space_ = space;
+    return absl::OkStatus();
+  }
+  absl::Status Initialize(uint64_t, absl::Span<float> parameters) override {
+    for (const Placed& tensor : space_.tensors)
+      for (int64_t i = 0; i < tensor.count; ++i)
+        parameters[At(tensor, i)] = tensor.spec.name == "weight" ? 0.5F : 0.0F;
+    return absl::OkStatus();
+  }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
+    for (const Placed& tensor : space_.tensors) {
+      for (int64_t i = 0; i < tensor.count && tensor.spec.kind == TensorKind::kParameter; ++i) {
+        for (const uint64_t id : input.samples) {
+          const float away = input.parameters[At(tensor, i)] - static_cast<float>(id);
+          output.loss += static_cast<double>(away) * static_cast<double>(away) / 2;
+          sink.gradient[At(tensor, i)] += away;
+        }
+      }
+    }
+    const size_t bias = At(space_.tensors[1], 0);
+    if (fault_ == Fault::kWrongGradient) sink.gradient[bias] *= 1.5F;
+    if (fault_ == Fault::kCarriesOver) sink.gradient[bias] += static_cast<float>(lanes_++);
+    if (fault_ == Fault::kNotFinite) output.loss = std::numeric_limits<double>::quiet_NaN();
+    if (fault_ == Fault::kZeroGradient) std::fill(sink.gradient.begin(), sink.gradient.end(), 0.0F);
+    sink.outcome(output);
+    for (size_t t = 0; t < space_.tensors.size(); ++t) sink.ready(t);
+    return output;
+  }
+
+ private:
+  static size_t At(const Placed& tensor, int64_t i) {
+    return static_cast<size_t>(tensor.offset + i);
+  }
+
+  const Fault fault_;
+  FlatSpace space_;
+  int lanes_ = 0;
+};
+
+JobSpec Spec() {
+  JobSpec spec;
+  spec.training.task = "pulling";
+  spec.training.batch = 4;
+  spec.training.lanes = 4;
+  spec.training.epochs = 2;
+  spec.training.optimizer.kind = OptimizerKind::kAdam;
+  spec.runtime.workers_max = 2;
+  return spec;
+}
+
+CheckReport ReportOf(Fault fault, int gradients = 0) {
+  SetFloatEnvironment();
+  Pulling task(fault);
+  absl::StatusOr<CheckReport> report = Check(Spec(), task, {.gradients = gradients});
+  EXPECT_EQ(report.status(), absl::OkStatus());
+  return report.ok() ? *std::move(report) : CheckReport{};
+}
+
+TEST(CheckTest, TellsOfModelDataStepsAndLane) {
+  const CheckReport report = ReportOf(Fault::kNone);
+  EXPECT_EQ(report.parameters, 20);
+  EXPECT_EQ(report.samples, 10U);
+  EXPECT_EQ(report.steps_per_epoch, 3);
+  EXPECT_EQ(report.steps, 6);
+  EXPECT_EQ(report.lane.samples, 1);
+  EXPECT_EQ(report.lane.weight, 1);
+  EXPECT_GT(report.lane.gradient_norm, 0);
+  EXPECT_TRUE(report.lane.is_repeatable);
+  EXPECT_THAT(report.problems, IsEmpty());
+}
+
+// 48 elements in all, with holes; 32 of them parameters', which alone have slots.
+TEST(CheckTest, CountsTheBuffersOfAWorkerAndOfAServer) {
+  const CheckReport report = ReportOf(Fault::kNone);
+  EXPECT_EQ(report.memory.state, 3 * 48 * 4);
+  EXPECT_EQ(report.memory.slots, 2 * 32 * 4);
+  EXPECT_EQ(report.memory.sums, 2 * 48 * 4) << "two lanes: their sum and one that is added";
+  EXPECT_EQ(report.memory.copies, 2 * (48 + 2 * 32) * 4 / 2) << "of a half of the chunks";
+  EXPECT_GT(report.memory.program, 0);
+  EXPECT_EQ(report.memory.server, 0);
+  Pulling task(Fault::kNone);
+  JobSpec spec = Spec();
+  spec.training.sync = Sync::kServer;
+  spec.runtime.servers = 1;
+  const CheckedMemory memory = Check(spec, task, {})->memory;
+  EXPECT_EQ(memory.slots, 0);
+  EXPECT_EQ(memory.server, (4 * 48 + 2 * 32 + 2 * (48 + 2 * 32)) * 4);
+}
+
+TEST(CheckTest, ARightGradientAgreesAtEveryEntry) {
+  const CheckReport report = ReportOf(Fault::kNone, 40);
+  EXPECT_EQ(report.gradients.size(), 40U);
+  for (const CheckedGradient& g : report.gradients)
+    EXPECT_TRUE(g.agrees) << g.tensor << "[" << g.element << "] " << g.computed << " against "
+                          << g.difference << " ± " << g.uncertainty;
+  EXPECT_THAT(report.problems, IsEmpty());
+}
+
+TEST(CheckTest, AWrongGradientIsFoundWhereItIsWrong) {
+  const CheckReport report = ReportOf(Fault::kWrongGradient, 40);
+  int wrong = 0;
+  for (const CheckedGradient& g : report.gradients) {
+    EXPECT_EQ(g.agrees, g.tensor != "bias" || g.element != 0) << g.tensor << g.element;
+    if (!g.agrees) ++wrong;
+  }
+  EXPECT_GT(wrong, 0);
+  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("not that of the loss")));
+}
+
+TEST(CheckTest, WhatALaneCarriesToTheNextIsFound) {
+  EXPECT_THAT(ReportOf(Fault::kCarriesOver).problems,
+              ElementsAre(HasSubstr("other bits when it is run again")));
+}
+
+TEST(CheckTest, ALossThatIsNoNumberIsFoundAndAGradientOfZeros) {
+  EXPECT_THAT(ReportOf(Fault::kNotFinite, 4).problems, ElementsAre(HasSubstr("not finite")));
+  EXPECT_THAT(ReportOf(Fault::kZeroGradient).problems, ElementsAre(HasSubstr("is zero")));
+}
+
+TEST(CheckTest, PeopleAndProgramsReadTheSame) {
+  const CheckReport report = ReportOf(Fault::kWrongGradient, 40);
+  const std::string text = CheckAsText(report);
+  for (const char* part : {"3 tensors, 20 parameters", "3×5", "int64", "10 samples", "6 in all",
+                           "the same bits again", "bias[0]  DIFFERS", "problem"})
+    EXPECT_THAT(text, HasSubstr(part));
+  EXPECT_THAT(CheckAsText(ReportOf(Fault::kNone)), HasSubstr("The job is fit to run."));
+  const auto json = nlohmann::json::parse(CheckAsJson(report));
+  EXPECT_EQ(json["parameters"], 20);
+  EXPECT_EQ(json["tensors"][2]["type"], "int64");
+  EXPECT_EQ(json["memory"]["worker"], report.memory.worker());
+  EXPECT_EQ(json["problems"].size(), 1U);
+  EXPECT_TRUE(
+      nlohmann::json::parse(CheckAsJson(ReportOf(Fault::kNotFinite)))["lane"]["loss"].is_null());
+}
+
+}  // namespace
+}  // namespace muster::worker

@@ -1,0 +1,57 @@
+#include "worker/commands/task_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/task/registry.h"
+
+namespace muster::worker {
+namespace {
+
+using testing::HasSubstr;
+
+ListedTask OwnTask() {
+  TaskInfo info{.name = "mlp", .help = "layers", .data_needed = true};
+  info.parameters = {TaskParameter::Integers("hidden", {64, 32}, 1, 4096, "sizes"),
+                     TaskParameter::Text("activation", "relu", {"relu", "tanh"}, "between layers"),
+                     TaskParameter::Boolean("bias", true, "whether there is one")};
+  return {info, "build/mlp.so"};
+}
+
+TEST(TaskTextTest, AListHasALineForEachTask) {
+  EXPECT_EQ(TasksAsText({{{.name = "counting", .help = "counts"}, ""}, OwnTask()}),
+            "counting  counts\n"
+            "mlp       layers (build/mlp.so)\n");
+}
+
+TEST(TaskTextTest, OneTaskIsToldWithItsParameters) {
+  EXPECT_EQ(TaskAsText(OwnTask()),
+            "mlp: layers\n"
+            "It is brought by build/mlp.so.\n"
+            "It reads the files of data.paths.\n"
+            "parameters:\n"
+            "  hidden: [64,32]\n"
+            "      list of integers, 1 to 4096. sizes\n"
+            "  activation: \"relu\"\n"
+            "      text, relu, tanh. between layers\n"
+            "  bias: true\n"
+            "      boolean. whether there is one\n");
+}
+
+TEST(TaskTextTest, EveryTaskOfOursIsToldToPrograms) {
+  std::vector<ListedTask> tasks;
+  for (const TaskInfo& info : Tasks()) tasks.push_back({info, ""});
+  const auto json = nlohmann::json::parse(TasksAsJson(tasks));
+  ASSERT_EQ(json["tasks"].size(), Tasks().size());
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    EXPECT_EQ(json["tasks"][i]["name"], tasks[i].info.name);
+    EXPECT_EQ(json["tasks"][i]["parameters"].size(), tasks[i].info.parameters.size());
+    EXPECT_FALSE(json["tasks"][i].contains("plugin"));
+    EXPECT_THAT(TaskAsText(tasks[i]), HasSubstr(tasks[i].info.help));
+  }
+}
+
+}  // namespace
+}  // namespace muster::worker

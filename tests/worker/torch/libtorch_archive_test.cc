@@ -1,0 +1,66 @@
+#include "worker/torch/libtorch_archive.h"
+
+#include <gmock/gmock.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/serialize/input-archive.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/worker/tasks/lane_rig.h"
+#include "worker/torch/flat_module.h"
+
+namespace muster::worker {
+namespace {
+
+torch::nn::Sequential Net() {
+  return torch::nn::Sequential(torch::nn::Linear(3, 4), torch::nn::BatchNorm1d(4),
+                               torch::nn::Linear(4, 2));
+}
+
+TEST(LibTorchArchive, AModuleOfTheSameMakeLoadsIt) {
+  const std::string path = testing::TempDir() + "archive-" + std::to_string(getpid());
+  torch::nn::Sequential saved = Net(), loaded = Net();
+  saved->named_buffers()["1.num_batches_tracked"].fill_(77);
+  CopyCounter copied{0};
+  FlatModule flat(saved.ptr(), 1, copied);
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  ASSERT_EQ(flat.Bind(layout.space()), absl::OkStatus());
+  FlatMemory state(layout.elements());
+  ASSERT_EQ(flat.Store(*saved, state.span()), absl::OkStatus());
+  ASSERT_EQ(WriteLibTorchArchive(layout.space(), state.span(), path), absl::OkStatus());
+  torch::serialize::InputArchive archive;
+  archive.load_from(path);
+  loaded->load(archive);
+  const auto expected = saved->named_parameters(), found = loaded->named_parameters();
+  ASSERT_EQ(expected.size(), 6u);
+  for (const auto& parameter : expected)
+    EXPECT_TRUE(at::equal(parameter.value(), found[parameter.key()])) << parameter.key();
+  const auto buffers = loaded->named_buffers();
+  EXPECT_EQ(buffers["1.num_batches_tracked"].item<int64_t>(), 77);
+  std::filesystem::remove(path);
+}
+
+TEST(LibTorchArchive, AWordOfTorchScriptIsNoName) {
+  const Layout layout = Layout::Make({{"block.in.weight", {2}}}, 64).value();
+  FlatMemory state(layout.elements());
+  const absl::Status status = WriteLibTorchArchive(layout.space(), state.span(), "unused");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("'in' is a word of TorchScript"));
+}
+
+TEST(LibTorchArchive, AFileThatCannotBeWrittenIsAnError) {
+  CopyCounter copied{0};
+  FlatModule flat(Net().ptr(), 1, copied);
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  FlatMemory state(layout.elements());
+  EXPECT_EQ(WriteLibTorchArchive(layout.space(), state.span(), "/nonexistent/file").code(),
+            absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace muster::worker

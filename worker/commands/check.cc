@@ -1,0 +1,186 @@
+#include "worker/commands/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/base/time.h"
+#include "lib/base/version.h"
+#include "lib/domain/grid.h"
+#include "lib/domain/layout.h"
+#include "lib/domain/samples.h"
+#include "lib/kernels/fingerprint.h"
+#include "lib/kernels/finite.h"
+#include "lib/member/runtime/flat_pool.h"
+#include "worker/commands/check_gradient.h"
+#include "worker/commands/memory_of_process.h"
+#include "worker/runtime/lane_runner.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr int64_t kFloat = sizeof(float);
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+class Bench {
+ public:
+  Bench(const JobSpec& spec, Task& task, Layout layout)
+      : training_(spec.training),
+        runtime_(spec.runtime),
+        task_(task),
+        layout_(std::move(layout)),
+        pool_(static_cast<size_t>(layout_.elements())),
+        runner_(task, spec.training, /*counter=*/nullptr, train_metrics_, failpoints_) {}
+
+  absl::Status Begin() {
+    MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.space()));
+    program_ = MemoryNow().now;
+    state_ = pool_.BorrowZeroed();
+    MUSTER_RETURN_IF_ERROR(task_.Initialize(training_.seed, state_->all()));
+    gradient_ = pool_.BorrowZeroed();
+    return absl::OkStatus();
+  }
+
+  absl::Status RunLane(CheckReport& report) {
+    const int64_t before = MemoryNow().now;
+    knows_peak_ = ForgetPeak();
+    const auto begin = std::chrono::steady_clock::now();
+    MUSTER_ASSIGN_OR_RETURN(const LaneOutput output, Run(LaneId(0)));
+    CheckedLane& lane = report.lane;
+    lane.seconds = Seconds(std::chrono::steady_clock::now() - begin);
+    lane_memory_ = std::max<int64_t>(0, MemoryNow().peak - before);
+    lane.samples =
+        static_cast<int64_t>(LaneSamples(training_, task_.SampleCount(), Step(0), LaneId(0)).count);
+    lane.weight = output.weight;
+    lane.loss = output.loss / static_cast<double>(std::max<int64_t>(output.weight, 1));
+    lane.input_seconds = std::min(output.input_seconds, lane.seconds);
+    const absl::Span<const float> gradient =
+        gradient_->all().first(static_cast<size_t>(layout_.parameter_elements()));
+    double squares = 0;
+    for (const float g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
+    lane.gradient_norm = std::sqrt(squares);
+    lane.is_finite = std::isfinite(output.loss) && AllFinite(gradient);
+    return absl::OkStatus();
+  }
+
+  // The same lane once more, after another one.
+  absl::Status RunAgain(CheckReport& report) {
+    const Fingerprint first = PrintOfGradient();
+    const LaneId other(training_.lanes - 1);
+    if (other != LaneId(0)) MUSTER_RETURN_IF_ERROR(Run(other).status());
+    MUSTER_RETURN_IF_ERROR(Run(LaneId(0)).status());
+    report.lane.is_repeatable = first == PrintOfGradient();
+    return absl::OkStatus();
+  }
+
+  absl::Status CompareGradient(int entries, CheckReport& report) {
+    const LossOfLane loss = [this]() -> absl::StatusOr<double> {
+      MUSTER_ASSIGN_OR_RETURN(const LaneOutput output, Run(LaneId(0)));
+      return output.loss;
+    };
+    MUSTER_ASSIGN_OR_RETURN(report.gradients, CheckGradient(layout_, training_.seed, entries, loss,
+                                                            state_->all(), gradient_->all()));
+    return absl::OkStatus();
+  }
+
+  CheckedMemory Memory() const {
+    const bool applies = training_.sync == Sync::kAllreduce;
+    const int64_t flat = layout_.elements() * kFloat;
+    const int64_t slots =
+        SlotCount(training_.optimizer.kind) * layout_.parameter_elements() * kFloat;
+    const int64_t workers = std::min<int64_t>(runtime_.workers_max, training_.lanes);
+    const int64_t owners = applies ? workers : std::max(runtime_.servers, 1);
+    const auto lanes = static_cast<uint64_t>(CeilDiv(training_.lanes, workers));
+    CheckedMemory memory;
+    memory.program = program_;
+    memory.state = flat * (applies ? 3 : 2);
+    memory.slots = applies ? slots : 0;
+    memory.sums = flat * std::bit_width(lanes);
+    memory.copies = applies ? 2 * CeilDiv(flat + slots, owners) : 0;
+    memory.lane = lane_memory_;
+    // What comes of the workers waits for its sum; two states, the slots, and copies of its part.
+    if (!applies)
+      memory.server = CeilDiv(flat * (2 + workers) + slots + 2 * (flat + slots), owners);
+    return memory;
+  }
+  bool knows_peak() const { return knows_peak_; }
+
+ private:
+  absl::StatusOr<LaneOutput> Run(LaneId lane) {
+    const absl::Span<float> gradient = gradient_->all();
+    std::fill(gradient.begin(), gradient.end(), 0.0F);
+    return runner_.Examine(Step(0), lane, state_->all(), gradient);
+  }
+
+  Fingerprint PrintOfGradient() const { return FingerprintOf(0, 0, 0, gradient_->all()); }
+
+  const TrainingSpec& training_;
+  const RuntimeSpec& runtime_;
+  Task& task_;
+  const Layout layout_;
+  FlatPool pool_;
+  Metrics metrics_{ConstantLabels{}, kVersion};
+  TrainMetrics train_metrics_{metrics_};
+  Failpoints failpoints_{[](absl::string_view) {}};
+  LaneRunner runner_;
+  FlatPtr state_, gradient_;
+  int64_t program_ = 0;
+  int64_t lane_memory_ = 0;
+  bool knows_peak_ = false;
+};
+
+void Judge(CheckReport& report) {
+  const CheckedLane& lane = report.lane;
+  if (!lane.is_finite)
+    report.problems.push_back(
+        "The first lane's loss or gradient is not finite: look at the data, and at the first "
+        "weights.");
+  if (!lane.is_repeatable)
+    report.problems.push_back(
+        "The first lane gives other bits when it is run again: it carries something from one lane "
+        "to the next, or draws random numbers that are not seeded by the lane.");
+  if (lane.is_finite && lane.gradient_norm == 0)
+    report.problems.push_back("The first lane's gradient is zero: no parameter would ever change.");
+  const auto wrong = std::count_if(report.gradients.begin(), report.gradients.end(),
+                                   [](const CheckedGradient& g) { return !g.agrees; });
+  if (wrong > 0)
+    report.problems.push_back(absl::StrCat("The gradient is not that of the loss at ", wrong,
+                                           " of ", report.gradients.size(),
+                                           " entries: see the table."));
+}
+
+}  // namespace
+
+absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, const CheckOptions& options) {
+  CheckReport report;
+  report.spec = spec;
+  report.tensors = task.Tensors();
+  report.samples = task.SampleCount();
+  report.data_hash = task.DataHash();
+  report.left_out = task.DataLeftOut();
+  if (!IsSampleCount(report.samples))
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the task has ", report.samples, " samples; 1 to ", kMostSamples, " are allowed"));
+  for (const TensorSpec& tensor : report.tensors)
+    if (tensor.kind == TensorKind::kParameter) report.parameters += tensor.Elements();
+  report.steps_per_epoch = StepsPerEpoch(spec.training, report.samples);
+  report.steps = TotalSteps(spec.training, report.samples);
+  absl::StatusOr<Layout> layout = Layout::Make(report.tensors, ChunkBytes(spec.training));
+  if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
+  Bench bench(spec, task, *std::move(layout));
+  MUSTER_RETURN_IF_ERROR(bench.Begin());
+  MUSTER_RETURN_IF_ERROR(bench.RunLane(report));
+  report.memory = bench.Memory();
+  MUSTER_RETURN_IF_ERROR(bench.RunAgain(report));
+  if (options.gradients > 0 && report.lane.is_finite)
+    MUSTER_RETURN_IF_ERROR(bench.CompareGradient(options.gradients, report));
+  Judge(report);
+  return report;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,75 @@
+// Everything of a job short of training it: what its model is, what memory its members need, how
+// its data is cut into steps, and whether one lane runs, gives the same bits twice and has the
+// gradient of its loss. On the train thread of a worker that has no job.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/domain/job.h"
+#include "muster/task.h"
+
+namespace muster::worker {
+
+struct CheckedLane {
+  int64_t samples = 0;
+  int64_t weight = 0;
+  double loss = 0;  // of one sample, or token: divided by the weight
+  double seconds = 0;
+  double input_seconds = 0;   // of these
+  double gradient_norm = 0;   // L2, of the lane's summed gradient
+  bool is_finite = true;      // loss and gradient
+  bool is_repeatable = true;  // run again after another lane, its gradient has the same bits
+};
+
+// In bytes, of a worker that computes as many lanes as any does with most workers.
+struct CheckedMemory {
+  int64_t program = 0;  // the process with its libraries, its data and its module
+  int64_t state = 0;    // parameters and buffers, and results of two steps
+  int64_t slots = 0;    // of the optimizer, where workers apply it
+  int64_t sums = 0;     // of its lanes' gradients
+  int64_t copies = 0;   // of its part of a checkpoint, on the way to the disk
+  int64_t lane = 0;     // what a lane takes at most while it runs
+  int64_t worker() const { return program + state + slots + sums + copies + lane; }
+  int64_t server = 0;  // 0: the job has none
+};
+
+// One entry of the gradient, beside what the loss itself says.
+struct CheckedGradient {
+  std::string tensor;
+  int64_t element = 0;     // of the tensor, row by row
+  double computed = 0;     // by the task
+  double difference = 0;   // central difference of the lane's loss
+  double uncertainty = 0;  // that rounding and curvature leave to the latter
+  bool agrees = true;
+};
+
+struct CheckReport {
+  JobSpec spec;
+  std::string plugin;  // empty: the task is part of Muster
+  std::vector<TensorSpec> tensors;
+  int64_t parameters = 0;  // elements of all of them
+  uint64_t samples = 0;
+  std::string data_hash;
+  std::string left_out;  // of the data
+  int64_t steps_per_epoch = 0;
+  int64_t steps = 0;  // of the job
+  CheckedLane lane;
+  CheckedMemory memory;
+  std::vector<CheckedGradient> gradients;
+  std::vector<std::string> problems;  // sentences; with one the job is not fit to run
+};
+
+struct CheckOptions {
+  int gradients = 0;  // entries of the gradient that are compared; 0: none
+};
+
+// `task` is that of `spec`, which is complete. Errors are those of the task.
+absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, const CheckOptions& options);
+
+}  // namespace muster::worker

@@ -1,0 +1,119 @@
+#include "worker/commands/check_gradient.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/hash.h"
+#include "lib/base/status.h"
+
+namespace muster::worker {
+namespace {
+
+// Of what a parameter's tensor measures in the mean, each a third of the one before. Wide ones
+// suffer from curvature, narrow ones from rounding.
+constexpr double kWidths[] = {0.27, 0.09, 0.03, 0.01, 0.0033};
+constexpr double kLeastScale = 0.1;  // of a tensor of zeros, such as biases
+constexpr double kAgreement = 1e-2;  // relative: what is nearer than that is no error of a formula
+constexpr double kRoundings = 16;    // of the loss, in units of its last place
+constexpr uint64_t kCandidates = 16;
+
+struct Entry {
+  const Placed* tensor = nullptr;
+  int64_t element = 0;
+  float computed = 0;
+};
+
+std::vector<Entry> Draw(const Layout& layout, uint64_t seed, int entries,
+                        absl::Span<const float> gradient) {
+  std::vector<const Placed*> tensors;
+  for (const Placed& tensor : layout.tensors())
+    if (tensor.spec.kind == TensorKind::kParameter) tensors.push_back(&tensor);
+  std::vector<Entry> drawn;
+  for (size_t i = 0; i < static_cast<size_t>(entries); ++i) {
+    const Placed& tensor = *tensors[i % tensors.size()];
+    Entry best{&tensor, -1, 0};
+    for (uint64_t c = 0; c < kCandidates; ++c) {
+      const auto element =
+          static_cast<int64_t>(Mix64(Mix64(seed, i), c) % static_cast<uint64_t>(tensor.count));
+      const float computed = gradient[static_cast<size_t>(tensor.offset + element)];
+      if (best.element < 0 || std::abs(computed) > std::abs(best.computed))
+        best = {&tensor, element, computed};
+    }
+    drawn.push_back(best);
+  }
+  return drawn;
+}
+
+double ScaleOf(const Placed& tensor, absl::Span<const float> parameters) {
+  double squares = 0;
+  for (const float p :
+       parameters.subspan(static_cast<size_t>(tensor.offset), static_cast<size_t>(tensor.count)))
+    squares += static_cast<double>(p) * static_cast<double>(p);
+  return std::max(std::sqrt(squares / static_cast<double>(tensor.count)), kLeastScale);
+}
+
+struct Slope {
+  double difference = 0;
+  double uncertainty = 0;
+};
+
+// Of the loss along one parameter, which is put back.
+absl::StatusOr<Slope> SlopeAt(const LossOfLane& loss, float& parameter, double width) {
+  const float held = parameter;
+  parameter = static_cast<float>(held + width);
+  const float high_at = parameter;
+  const absl::StatusOr<double> high = loss();
+  parameter = static_cast<float>(held - width);
+  const float low_at = parameter;
+  const absl::StatusOr<double> low = loss();
+  parameter = held;
+  MUSTER_RETURN_IF_ERROR(high.status());
+  MUSTER_RETURN_IF_ERROR(low.status());
+  const double between = static_cast<double>(high_at) - static_cast<double>(low_at);
+  const double rounding = kRoundings * std::numeric_limits<float>::epsilon() *
+                          std::max(std::abs(*high), std::abs(*low));
+  return Slope{(*high - *low) / between, rounding / between};
+}
+
+// At the width where it is known best: as a central difference is off by the square of its width,
+// one of a third of the width is off by an eighth of how much the two differ.
+absl::StatusOr<Slope> BestSlope(const LossOfLane& loss, float& parameter, double scale) {
+  Slope best, wider;
+  best.uncertainty = std::numeric_limits<double>::infinity();
+  for (const double width : kWidths) {
+    MUSTER_ASSIGN_OR_RETURN(Slope slope, SlopeAt(loss, parameter, width * scale));
+    const Slope here = slope;
+    if (width != kWidths[0]) {
+      constexpr double kOffBy = 1.0 / 8;
+      slope.uncertainty += kOffBy * std::abs(slope.difference - wider.difference);
+      if (slope.uncertainty < best.uncertainty) best = slope;
+    }
+    wider = here;
+  }
+  return best;
+}
+
+bool Agrees(double computed, const Slope& slope) {
+  const double size = std::max(std::abs(computed), std::abs(slope.difference));
+  return std::abs(computed - slope.difference) <= slope.uncertainty + kAgreement * size;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CheckedGradient>> CheckGradient(const Layout& layout, uint64_t seed,
+                                                           int entries, const LossOfLane& loss,
+                                                           absl::Span<float> parameters,
+                                                           absl::Span<const float> gradient) {
+  std::vector<CheckedGradient> checked;
+  for (const Entry& entry : Draw(layout, seed, entries, gradient)) {
+    float& parameter = parameters[static_cast<size_t>(entry.tensor->offset + entry.element)];
+    const double scale = ScaleOf(*entry.tensor, parameters), computed = entry.computed;
+    MUSTER_ASSIGN_OR_RETURN(const Slope slope, BestSlope(loss, parameter, scale));
+    checked.push_back({entry.tensor->spec.name, entry.element, computed, slope.difference,
+                       slope.uncertainty, Agrees(computed, slope)});
+  }
+  return checked;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,164 @@
+#include "worker/commands/check_text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/amount_text.h"
+#include "lib/base/plural.h"
+#include "lib/base/printable.h"
+#include "lib/domain/tensor_type.h"
+#include "lib/wire/job_codec.h"
+
+namespace muster::worker {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr size_t kShownHash = 16;
+
+std::string Size(int64_t bytes) { return Bytes(static_cast<double>(bytes)); }
+
+std::string ShapeOf(const TensorSpec& tensor) {
+  return tensor.shape.empty() ? "scalar" : absl::StrJoin(tensor.shape, "×");
+}
+
+const char* KindOf(const TensorSpec& tensor) {
+  return tensor.kind == TensorKind::kBuffer ? "buffer" : "parameter";
+}
+
+int64_t BytesOfAll(const CheckReport& report) {
+  int64_t bytes = 0;
+  for (const TensorSpec& tensor : report.tensors) bytes += tensor.Bytes();
+  return bytes;
+}
+
+int64_t LanesOfWorker(const JobSpec& spec) {
+  const int64_t workers = spec.runtime.workers_max;
+  return (spec.training.lanes + workers - 1) / workers;
+}
+
+std::string Line(const std::string& name, const std::string& text) {
+  return absl::StrFormat("%-12s %s\n", name, text);
+}
+
+std::string LaneLine(const CheckedLane& lane) {
+  return absl::StrFormat("%s, loss %.6g, gradient's norm %.6g, %.3f s (of these input %.3f s), %s",
+                         Plural(lane.samples, "sample"), lane.loss, lane.gradient_norm,
+                         lane.seconds, lane.input_seconds,
+                         lane.is_repeatable ? "the same bits again" : "OTHER BITS AGAIN");
+}
+
+std::string MemoryLine(const CheckedMemory& m) {
+  std::string text = absl::StrCat("a worker needs about ", Size(m.worker()), ": program ",
+                                  Size(m.program), ", state ", Size(m.state));
+  const auto add = [&](const char* what, int64_t bytes) {
+    if (bytes > 0) absl::StrAppend(&text, ", ", what, " ", Size(bytes));
+  };
+  add("optimizer", m.slots);
+  add("sums of gradients", m.sums);
+  add("copies for checkpoints", m.copies);
+  add("a lane", m.lane);
+  if (m.server > 0)
+    absl::StrAppend(&text, "; a server, beside its program, about ", Size(m.server));
+  return text;
+}
+
+std::string TensorTable(const std::vector<TensorSpec>& tensors) {
+  size_t name = 6, shape = 5;
+  for (const TensorSpec& tensor : tensors) {
+    name = std::max(name, Printable(tensor.name).size());
+    // Each × takes two bytes.
+    shape = std::max(shape, ShapeOf(tensor).size());
+  }
+  std::string table;
+  for (const TensorSpec& tensor : tensors)
+    absl::StrAppend(&table,
+                    absl::StrFormat("  %-*s  %-*s  %-8s  %-9s  %s\n", name, Printable(tensor.name),
+                                    shape, ShapeOf(tensor), NameOf(tensor.type), KindOf(tensor),
+                                    Size(tensor.Bytes())));
+  return table;
+}
+
+std::string GradientTable(const std::vector<CheckedGradient>& gradients) {
+  std::string table =
+      absl::StrFormat("  %-14s %-14s %-12s %s\n", "computed", "difference", "uncertainty", "entry");
+  for (const CheckedGradient& g : gradients)
+    absl::StrAppend(&table, absl::StrFormat("  %-14.6g %-14.6g %-12.2g %s[%d]%s\n", g.computed,
+                                            g.difference, g.uncertainty, Printable(g.tensor),
+                                            g.element, g.agrees ? "" : "  DIFFERS"));
+  return table;
+}
+
+// JSON has no infinity and no NaN.
+ordered_json Number(double value) {
+  return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
+}
+
+}  // namespace
+
+std::string CheckAsText(const CheckReport& report) {
+  const TrainingSpec& training = report.spec.training;
+  std::string text =
+      Line("task", absl::StrCat(training.task, report.plugin.empty() ? ", part of Muster"
+                                                                     : ", of " + report.plugin));
+  text += Line("model", absl::StrCat(Plural(static_cast<int64_t>(report.tensors.size()), "tensor"),
+                                     ", ", Plural(report.parameters, "parameter"), ", ",
+                                     Size(BytesOfAll(report))));
+  text += TensorTable(report.tensors);
+  text += Line("data", absl::StrCat(Plural(static_cast<int64_t>(report.samples), "sample"),
+                                    ", content ", report.data_hash.substr(0, kShownHash)));
+  if (!report.left_out.empty()) text += Line("", absl::StrCat("left out: ", report.left_out));
+  text += Line("steps", absl::StrCat(report.steps, " in all, ", report.steps_per_epoch,
+                                     " an epoch, each of ", training.batch, " samples in ",
+                                     Plural(training.lanes, "lane"), "; a worker computes ",
+                                     LanesOfWorker(report.spec), " at most"));
+  text += Line("first lane", LaneLine(report.lane));
+  text += Line("memory", MemoryLine(report.memory));
+  if (!report.gradients.empty()) text += "gradient\n" + GradientTable(report.gradients);
+  for (const std::string& problem : report.problems) text += Line("problem", problem);
+  if (report.problems.empty()) text += "The job is fit to run.\n";
+  return text;
+}
+
+std::string CheckAsJson(const CheckReport& report) {
+  ordered_json json;
+  json["task"] = report.spec.training.task;
+  if (!report.plugin.empty()) json["plugin"] = report.plugin;
+  json["spec"] = ordered_json::parse(ToJson(report.spec));
+  for (const TensorSpec& tensor : report.tensors)
+    json["tensors"].push_back({{"name", Printable(tensor.name)},
+                               {"shape", tensor.shape},
+                               {"type", NameOf(tensor.type)},
+                               {"kind", KindOf(tensor)},
+                               {"bytes", tensor.Bytes()}});
+  json["parameters"] = report.parameters;
+  json["samples"] = report.samples;
+  json["data_hash"] = report.data_hash;
+  if (!report.left_out.empty()) json["data_left_out"] = report.left_out;
+  json["steps_per_epoch"] = report.steps_per_epoch;
+  json["steps"] = report.steps;
+  const CheckedLane& lane = report.lane;
+  json["lane"] = {{"samples", lane.samples},         {"weight", lane.weight},
+                  {"loss", Number(lane.loss)},       {"gradient_norm", Number(lane.gradient_norm)},
+                  {"seconds", lane.seconds},         {"input_seconds", lane.input_seconds},
+                  {"repeatable", lane.is_repeatable}};
+  const CheckedMemory& m = report.memory;
+  json["memory"] = {{"worker", m.worker()}, {"program", m.program}, {"state", m.state},
+                    {"slots", m.slots},     {"sums", m.sums},       {"copies", m.copies},
+                    {"lane", m.lane}};
+  if (m.server > 0) json["memory"]["server"] = m.server;
+  for (const CheckedGradient& g : report.gradients)
+    json["gradients"].push_back({{"tensor", Printable(g.tensor)},
+                                 {"element", g.element},
+                                 {"computed", Number(g.computed)},
+                                 {"difference", Number(g.difference)},
+                                 {"uncertainty", Number(g.uncertainty)},
+                                 {"agrees", g.agrees}});
+  json["problems"] = report.problems;
+  return json.dump() + "\n";
+}
+
+}  // namespace muster::worker

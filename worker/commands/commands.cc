@@ -1,0 +1,256 @@
+#include "worker/commands/commands.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/base/whole_file.h"
+#include "lib/kernels/float_env.h"
+#include "lib/launch/command_line.h"
+#include "lib/launch/progress_line.h"
+#include "lib/launch/standard_output.h"
+#include "lib/task/registry.h"
+#include "lib/wire/job_codec.h"
+#include "worker/commands/check.h"
+#include "worker/commands/check_text.h"
+#include "worker/commands/evaluate.h"
+#include "worker/commands/evaluate_text.h"
+#include "worker/commands/saved_model.h"
+#include "worker/commands/task_text.h"
+#include "worker/plugins/make_any_task.h"
+#include "worker/plugins/plugin_folder.h"
+#include "worker/torch/libtorch_archive.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr char kTasks[] = "tasks";
+constexpr char kCheck[] = "check";
+constexpr char kEvaluate[] = "evaluate";
+constexpr char kGenerate[] = "generate";
+constexpr char kExport[] = "export";
+constexpr size_t kMostSpecBytes = size_t{4} << 20;
+constexpr int kMostEntries = 100'000;
+
+struct Words {
+  std::string task;  // empty: all
+  std::vector<std::string> plugin_folders;
+  int gradients = 0;
+  SavedModelPlace place;  // its folders of plug-ins are those above
+  std::string prompt;
+  uint64_t bytes = 0;
+  uint64_t seed = 0;
+  std::string output;  // a file
+  bool json = false;
+};
+
+// Which field is wrong a task tells itself; what it says of its data is told apart by its code.
+int ExitCodeOfTask(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition: return kExitBadConfiguration;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDataLoss: return kExitBadData;
+    default: return kExitFailed;
+  }
+}
+
+int Refuse(const char* command, const absl::Status& why, int code) {
+  std::cerr << "muster " << command << ": " << PrintableLines(why.message()) << std::endl;
+  return code;
+}
+
+int TellTasks(const Words& words) {
+  std::vector<ListedTask> tasks;
+  for (const TaskInfo& info : Tasks()) tasks.push_back({info, ""});
+  const absl::StatusOr<FoundPlugins> found = LoadPlugins(words.plugin_folders);
+  if (!found.ok()) return Refuse(kTasks, found.status(), kExitBadConfiguration);
+  for (const PluginTask& task : found->tasks) tasks.push_back({task.type.info, task.file});
+  for (const std::string& refused : found->refused)
+    std::cerr << "muster tasks: " << PrintableLines(refused) << std::endl;
+  if (!words.task.empty()) {
+    std::erase_if(tasks, [&](const ListedTask& task) { return task.info.name != words.task; });
+    if (tasks.empty())
+      return Refuse(kTasks,
+                    absl::NotFoundError(absl::StrCat("there is no task '", words.task,
+                                                     "'; `muster tasks` shows those there are")),
+                    kExitBadConfiguration);
+  }
+  if (words.json) {
+    std::cout << PrintableJson(TasksAsJson(tasks));
+  } else {
+    std::cout << (words.task.empty() ? TasksAsText(tasks) : TaskAsText(tasks.front()));
+  }
+  return kExitDone;
+}
+
+absl::StatusOr<JobSpec> SpecOnInput() {
+  std::string text(kMostSpecBytes + 1, '\0');
+  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::cin.gcount()));
+  if (text.size() > kMostSpecBytes)
+    return absl::InvalidArgumentError("the specification on standard input is too long");
+  return ParseJobJson(text, "standard input");
+}
+
+int CheckJob(const Words& words) {
+  const absl::StatusOr<JobSpec> spec = SpecOnInput();
+  if (!spec.ok()) return Refuse(kCheck, spec.status(), kExitBadConfiguration);
+  SetFloatEnvironment();
+  CopyCounter copied{0};
+  const absl::StatusOr<MadeTask> made = MakeAnyTask(spec->training, words.plugin_folders, copied);
+  if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfTask(made.status()));
+  absl::StatusOr<CheckReport> report = Check(*spec, *made->task, {.gradients = words.gradients});
+  if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfTask(report.status()));
+  report->plugin = made->plugin;
+  std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
+  return report->problems.empty() ? kExitDone : kExitBadConfiguration;
+}
+
+absl::StatusOr<SavedModel> ModelOf(const Words& words, CopyCounter& copied) {
+  SetFloatEnvironment();
+  SavedModelPlace place = words.place;
+  place.plugin_folders = words.plugin_folders;
+  return LoadSavedModel(place, copied);
+}
+
+int EvaluateModel(const Words& words) {
+  CopyCounter copied{0};
+  const absl::StatusOr<SavedModel> model = ModelOf(words, copied);
+  if (!model.ok()) return Refuse(kEvaluate, model.status(), ExitCodeOfTask(model.status()));
+  Task& task = *model->made.task;
+  const TrainingSpec& training = model->spec.training;
+  // As many at a time as a lane of training has, since so many fit into memory.
+  const auto batch = static_cast<uint64_t>((training.batch + training.lanes - 1) / training.lanes);
+  absl::StatusOr<std::vector<Measured>> measured;
+  {
+    const double samples = static_cast<double>(task.SampleCount());
+    ProgressLine progress(samples, [](double n) { return absl::StrFormat("%.0f samples", n); });
+    measured = EvaluateAll(task, model->state->all(), batch,
+                           [&](uint64_t done) { progress.At(static_cast<double>(done)); });
+  }
+  if (!measured.ok())
+    return Refuse(kEvaluate, measured.status(),
+                  absl::IsUnimplemented(measured.status()) ? kExitBadConfiguration
+                                                           : ExitCodeOfTask(measured.status()));
+  const EvaluatedModel evaluated{.job = model->manifest.job,
+                                 .task = training.task,
+                                 .step = model->manifest.step.value(),
+                                 .samples = task.SampleCount(),
+                                 .data_hash = task.DataHash(),
+                                 .measured = *std::move(measured)};
+  std::cout << (words.json ? EvaluationAsJson(evaluated) : EvaluationAsText(evaluated));
+  return kExitDone;
+}
+
+int GenerateText(const Words& words) {
+  CopyCounter copied{0};
+  const absl::StatusOr<SavedModel> model = ModelOf(words, copied);
+  if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfTask(model.status()));
+  Generates* const generates = model->made.task->generates();
+  if (generates == nullptr)
+    return Refuse(kGenerate,
+                  absl::UnimplementedError(
+                      absl::StrCat("task ", model->spec.training.task, " makes no text")),
+                  kExitBadConfiguration);
+  const absl::StatusOr<std::string> text =
+      generates->Generate(model->state->all(), words.prompt, words.bytes, words.seed);
+  if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfTask(text.status()));
+  std::cout << (words.json ? GeneratedAsJson(words.prompt, *text)
+                           : PrintableLines(words.prompt + *text) + "\n");
+  return kExitDone;
+}
+
+// In the one format that LibTorch alone writes.
+int ExportModel(const Words& words) {
+  const auto write = [&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const SavedState saved, LoadSavedState(words.place));
+    const std::string temporary = words.output + kTemporarySuffix;
+    const absl::Status written =
+        WriteLibTorchArchive(saved.layout.space(), saved.state->all(), temporary);
+    if (!written.ok()) {
+      std::remove(temporary.c_str());
+      return written;
+    }
+    MUSTER_RETURN_IF_ERROR(MoveIntoPlace(temporary, words.output));
+    WrittenArchive archive{saved.manifest.job, saved.manifest.step.value(), words.output,
+                           saved.manifest.tensors.size()};
+    for (const TensorSpec& tensor : saved.manifest.tensors) archive.bytes += tensor.Bytes();
+    std::cout << (words.json ? ArchiveAsJson(archive) : ArchiveAsText(archive));
+    return absl::OkStatus();
+  };
+  const absl::Status written = write();
+  return written.ok() ? kExitDone : Refuse(kExport, written, ExitCodeOfTask(written));
+}
+
+void AddPlace(CLI::App& app, SavedModelPlace& place) {
+  app.add_option("--checkpoints", place.folder, "folder of the job's checkpoints")->required();
+  app.add_option("--manifest", place.manifest, "of the checkpoint, relative to it")->required();
+  app.add_option("--set", place.settings, "of its specification")->allow_extra_args(false);
+}
+
+struct Command {
+  const char* name;
+  const char* about;
+  int (*run)(const Words& words);
+  void (*add)(CLI::App& app, Words& words);
+};
+
+constexpr Command kCommands[] = {
+    {kTasks, "What tasks there are", TellTasks,
+     [](CLI::App& app, Words& words) {
+       app.add_option("task", words.task, "one of them, with its parameters");
+     }},
+    {kCheck, "A job on standard input is checked, short of training it", CheckJob,
+     [](CLI::App& app, Words& words) {
+       app.add_option("--gradients", words.gradients, "entries of the gradient that are compared")
+           ->check(CLI::Range(0, kMostEntries));
+     }},
+    {kEvaluate, "What the model of a checkpoint is worth on a data set", EvaluateModel,
+     [](CLI::App& app, Words& words) { AddPlace(app, words.place); }},
+    {kGenerate, "Text by the model of a checkpoint", GenerateText,
+     [](CLI::App& app, Words& words) {
+       AddPlace(app, words.place);
+       app.add_option("--prompt", words.prompt, "what it goes on from");
+       app.add_option("--bytes", words.bytes, "how many it makes");
+       app.add_option("--seed", words.seed, "of what it draws");
+     }},
+    {kExport, "The tensors of a checkpoint as an archive of torch::load", ExportModel,
+     [](CLI::App& app, Words& words) {
+       AddPlace(app, words.place);
+       app.add_option("--output", words.output, "the file")->required();
+     }},
+};
+
+}  // namespace
+
+std::optional<int> RunCommand(int argc, const char* const* argv) {
+  const std::string word = argc > 1 ? argv[1] : "";
+  const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
+                                     [&](const Command& c) { return c.name == word; });
+  if (command == std::end(kCommands)) return std::nullopt;
+  StandardOutput output;
+  Words words;
+  const std::string name = absl::StrCat("muster-worker ", word);
+  CLI::App app(command->about, name);
+  app.add_option("--plugins", words.plugin_folders, "folder of plug-ins; may be given again")
+      ->allow_extra_args(false)
+      ->type_name("FOLDER");
+  app.add_flag("--json", words.json, "for programs");
+  command->add(app, words);
+  if (const std::optional<int> code = ParseOrExit(app, name, argc - 1, argv + 1))
+    return output.CodeOnceWritten(*code, name);
+  return output.CodeOnceWritten(command->run(words), name);
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,48 @@
+#include "worker/commands/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lib/base/status.h"
+
+namespace muster::worker {
+namespace {
+
+double ValueOf(const TaskMetric& metric, const TaskMetricSum& total) {
+  if (total.weight == 0) return std::numeric_limits<double>::quiet_NaN();
+  const double mean = total.sum / total.weight;
+  return metric.kind == TaskMetricKind::kExpOfMean ? std::exp(mean) : mean;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Measured>> EvaluateAll(
+    Task& task, absl::Span<const float> parameters, uint64_t batch,
+    const std::function<void(uint64_t samples)>& progress) {
+  Evaluates* const evaluates = task.evaluates();
+  if (evaluates == nullptr)
+    return absl::UnimplementedError("this task does not evaluate: it derives from no Evaluates");
+  const std::vector<TaskMetric> metrics = evaluates->Metrics();
+  std::vector<TaskMetricSum> totals(metrics.size());
+  const uint64_t n = task.SampleCount();
+  std::vector<uint64_t> samples;
+  for (uint64_t first = 0; first < n; first += samples.size()) {
+    samples.resize(std::min(batch, n - first));
+    std::iota(samples.begin(), samples.end(), first);
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
+                            evaluates->Evaluate(samples, parameters));
+    for (size_t m = 0; m < metrics.size(); ++m) {
+      totals[m].sum += sums[m].sum;
+      totals[m].weight += sums[m].weight;
+    }
+    progress(first + samples.size());
+  }
+  std::vector<Measured> measured;
+  for (size_t m = 0; m < metrics.size(); ++m)
+    measured.push_back({metrics[m].name, ValueOf(metrics[m], totals[m])});
+  return measured;
+}
+
+}  // namespace muster::worker

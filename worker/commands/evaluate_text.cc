@@ -1,0 +1,67 @@
+#include "worker/commands/evaluate_text.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lib/base/amount_text.h"
+#include "lib/base/plural.h"
+#include "lib/base/printable.h"
+
+namespace muster::worker {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string Dump(const ordered_json& json) {
+  return PrintableJson(
+             json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
+         "\n";
+}
+
+}  // namespace
+
+std::string EvaluationAsText(const EvaluatedModel& evaluated) {
+  std::string text = absl::StrCat("job ", Printable(evaluated.job), ", task ", evaluated.task,
+                                  ", step ", evaluated.step, ", on ",
+                                  Plural(static_cast<int64_t>(evaluated.samples), "sample"), "\n");
+  for (const Measured& measured : evaluated.measured)
+    absl::StrAppend(&text, absl::StrFormat("%-12s %.6g\n", measured.name, measured.value));
+  return text;
+}
+
+std::string EvaluationAsJson(const EvaluatedModel& evaluated) {
+  ordered_json json = {{"job", evaluated.job},
+                       {"task", evaluated.task},
+                       {"step", evaluated.step},
+                       {"samples", evaluated.samples},
+                       {"data_hash", evaluated.data_hash},
+                       {"metrics", ordered_json::object()}};
+  for (const Measured& measured : evaluated.measured)
+    json["metrics"][measured.name] =
+        std::isfinite(measured.value) ? ordered_json(measured.value) : ordered_json(nullptr);
+  return Dump(json);
+}
+
+std::string ArchiveAsText(const WrittenArchive& written) {
+  return absl::StrCat(Printable(written.file), ": ",
+                      Plural(static_cast<int64_t>(written.tensors), "tensor"), ", ",
+                      Bytes(static_cast<double>(written.bytes)), ", of job ",
+                      Printable(written.job), " at step ", written.step, "\n");
+}
+
+std::string ArchiveAsJson(const WrittenArchive& written) {
+  return Dump({{"job", written.job},
+               {"step", written.step},
+               {"format", "libtorch"},
+               {"file", written.file},
+               {"tensors", written.tensors},
+               {"bytes", written.bytes}});
+}
+
+std::string GeneratedAsJson(const std::string& prompt, const std::string& text) {
+  return Dump({{"prompt", prompt}, {"text", text}});
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,36 @@
+// What a saved model has done, as people and as programs read it. Pure; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/commands/evaluate.h"
+
+namespace muster::worker {
+
+struct EvaluatedModel {
+  std::string job;  // its id
+  std::string task;
+  int64_t step = 0;  // of the checkpoint
+  uint64_t samples = 0;
+  std::string data_hash;
+  std::vector<Measured> measured;
+};
+std::string EvaluationAsText(const EvaluatedModel& evaluated);
+std::string EvaluationAsJson(const EvaluatedModel& evaluated);
+
+struct WrittenArchive {
+  std::string job;
+  int64_t step = 0;
+  std::string file;
+  size_t tensors = 0;
+  int64_t bytes = 0;  // of the tensors
+};
+std::string ArchiveAsText(const WrittenArchive& written);
+std::string ArchiveAsJson(const WrittenArchive& written);
+
+// {"prompt", "text"}; bytes that are no UTF-8 become U+FFFD.
+std::string GeneratedAsJson(const std::string& prompt, const std::string& text);
+
+}  // namespace muster::worker

@@ -1,0 +1,43 @@
+// The model of a checkpoint, made again from what lies in the checkpoint's folder, without a
+// cluster. Used on one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "lib/domain/manifest.h"
+#include "lib/member/runtime/flat_pool.h"
+#include "lib/wire/tensor_copy.h"
+#include "worker/plugins/make_any_task.h"
+
+namespace muster::worker {
+
+struct SavedModelPlace {
+  std::string folder;                 // of the job's checkpoints
+  std::string manifest;               // relative to it: "lineage-1-step-50/checkpoint.manifest"
+  std::vector<std::string> settings;  // of its specification that are to be others: "batch=64"
+  std::vector<std::string> plugin_folders;
+};
+
+// What a checkpoint holds, without its task.
+struct SavedState {
+  Manifest manifest;
+  Layout layout;
+  FlatPtr state;  // parameters and buffers
+};
+// kDataLoss: the checkpoint is damaged; others as ReadManifestFile.
+absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place);
+
+struct SavedModel : SavedState {
+  JobSpec spec;   // with the settings
+  MadeTask made;  // bound to the layout
+};
+
+// kFailedPrecondition: a setting is wrong, nobody brings the task, or it has other tensors than the
+// checkpoint; others as LoadSavedState and MakeAnyTask.
+absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, CopyCounter& copied);
+
+}  // namespace muster::worker

@@ -1,0 +1,108 @@
+#include "worker/commands/task_text.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "lib/base/printable.h"
+#include "lib/wire/task_parameters.h"
+
+namespace muster::worker {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* NameOf(ParameterKind kind) {
+  switch (kind) {
+    case ParameterKind::kInteger: return "integer";
+    case ParameterKind::kReal: return "real";
+    case ParameterKind::kBoolean: return "boolean";
+    case ParameterKind::kText: return "text";
+    case ParameterKind::kIntegers: return "list of integers";
+    case ParameterKind::kReals: return "list of reals";
+    case ParameterKind::kTexts: return "list of texts";
+  }
+  return "";
+}
+
+bool IsNumber(ParameterKind kind) {
+  return kind == ParameterKind::kInteger || kind == ParameterKind::kReal ||
+         kind == ParameterKind::kIntegers || kind == ParameterKind::kReals;
+}
+
+std::string AllowedOf(const TaskParameter& parameter) {
+  if (IsNumber(parameter.kind))
+    return absl::StrCat(FromNumber(parameter.min).dump(), " to ", FromNumber(parameter.max).dump());
+  return absl::StrJoin(parameter.choices, ", ");
+}
+
+std::string DataOf(const TaskInfo& info) {
+  if (info.data_needed) return "reads the files of data.paths";
+  if (info.default_samples == 0) return "makes its own data";
+  return absl::StrCat("makes its own data, ", info.default_samples,
+                      " samples unless data.samples says otherwise");
+}
+
+ordered_json ToJson(const TaskParameter& parameter) {
+  ordered_json json = {{"name", Printable(parameter.name)},
+                       {"type", NameOf(parameter.kind)},
+                       {"default", FromParameter(parameter.default_value)}};
+  if (IsNumber(parameter.kind)) {
+    json["min"] = FromNumber(parameter.min);
+    json["max"] = FromNumber(parameter.max);
+  }
+  if (!parameter.choices.empty()) json["choices"] = parameter.choices;
+  json["help"] = Printable(parameter.help);
+  return json;
+}
+
+}  // namespace
+
+std::string TasksAsText(const std::vector<ListedTask>& tasks) {
+  size_t width = 0;
+  for (const ListedTask& task : tasks) width = std::max(width, task.info.name.size());
+  std::string text;
+  for (const ListedTask& task : tasks)
+    absl::StrAppend(&text, absl::StrFormat("%-*s  %s%s\n", width, Printable(task.info.name),
+                                           Printable(task.info.help),
+                                           task.plugin.empty() ? "" : " (" + task.plugin + ")"));
+  return text;
+}
+
+std::string TaskAsText(const ListedTask& task) {
+  const TaskInfo& info = task.info;
+  std::string text = absl::StrCat(Printable(info.name), ": ", Printable(info.help), "\n");
+  if (!task.plugin.empty()) absl::StrAppend(&text, "It is brought by ", task.plugin, ".\n");
+  absl::StrAppend(&text, "It ", DataOf(info), ".\n");
+  if (info.parameters.empty()) return text + "It has no parameters.\n";
+  absl::StrAppend(&text, "parameters:\n");
+  for (const TaskParameter& parameter : info.parameters) {
+    const std::string allowed = AllowedOf(parameter);
+    absl::StrAppend(&text, "  ", Printable(parameter.name), ": ",
+                    FromParameter(parameter.default_value).dump(), "\n      ",
+                    NameOf(parameter.kind), allowed.empty() ? "" : ", " + Printable(allowed), ". ",
+                    Printable(parameter.help), "\n");
+  }
+  if (!info.multiple.empty())
+    absl::StrAppend(&text, info.multiple, " must be a multiple of ", info.divisor, ".\n");
+  return text;
+}
+
+std::string TasksAsJson(const std::vector<ListedTask>& tasks) {
+  ordered_json json = {{"tasks", ordered_json::array()}};
+  for (const ListedTask& task : tasks) {
+    ordered_json one = {{"name", Printable(task.info.name)}, {"help", Printable(task.info.help)}};
+    if (!task.plugin.empty()) one["plugin"] = task.plugin;
+    one["data_needed"] = task.info.data_needed;
+    if (task.info.default_samples > 0) one["default_samples"] = task.info.default_samples;
+    one["parameters"] = ordered_json::array();
+    for (const TaskParameter& parameter : task.info.parameters)
+      one["parameters"].push_back(ToJson(parameter));
+    json["tasks"].push_back(std::move(one));
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace muster::worker
