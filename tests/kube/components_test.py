@@ -155,14 +155,14 @@ class Scaling(HostTest):
             container["args"][at] = begin + value
         self.assertIn("samples_waiting[10m]", (SCALING / "cronjob.yaml").read_text())
         self.cluster.apply(objects, "muster-scaling")
-        self.until("three workers", lambda: self.job("grows").get("workers") == 3, 150)
+        self.until("three workers", lambda: self.job("grows").get("workers") == 3, 300)
         self.assertEqual(self.job("grows")["spec"]["workers"], {"min": 1, "max": 3})
         self.assertEqual(len(self.pods("grows")), 3)
         pod = self.cluster.get("-n", "muster-scaling", "pods")[0]["metadata"]["name"]
         self.assertIn("2.6e+06 with 1e+06 for each worker: 3 workers, and not 2",
                       self.cluster.kubectl("logs", "-n", "muster-scaling", pod))
         self.waiting = 500_000
-        self.until("one worker", lambda: self.job("grows").get("workers") == 1, 150)
+        self.until("one worker", lambda: self.job("grows").get("workers") == 1, 300)
         self.assertEqual(self.job("grows")["spec"]["workers"], {"min": 1, "max": 1})
         self.assertEqual(self.job("grows")["rewinds"], 0)
 
