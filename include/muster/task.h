@@ -41,6 +41,7 @@ T ValueOrThrow(absl::StatusOr<T> value) {
 struct LaneInput {
   int64_t step = 0;
   int32_t lane = 0;
+  int64_t epoch = 0;                   // that the samples are taken in
   uint64_t seed = 0;                   // of every random generator the lane uses
   absl::Span<const uint64_t> samples;  // sample ids, never empty: empty lanes are not run
   // The flat space at the step's begin: parameters and buffers at their offsets. 64-byte aligned.
@@ -69,6 +70,7 @@ struct GradientSink {
 
 class Evaluates;
 class Generates;
+class ReadsAhead;
 
 class Task {
  public:
@@ -90,6 +92,22 @@ class Task {
   // Rarer abilities of this task: by default, what it derives from, too. nullptr: it has none.
   virtual Evaluates* evaluates();
   virtual Generates* generates();
+  virtual ReadsAhead* reads_ahead();
+};
+
+// The samples of a lane that is likely to be run soon.
+struct ComingLane {
+  int64_t epoch = 0;
+  std::vector<uint64_t> samples;  // sample ids, in the lane's order, never empty
+};
+
+// A rarer ability: makes samples ready on threads of its own, before they are asked for.
+class ReadsAhead {
+ public:
+  virtual ~ReadsAhead() = default;
+  // The lanes that are likely to come next, in this order; those told before and not told again
+  // are not. A hint that RunLane's result never depends on. Waits for nothing; on the train thread.
+  virtual absl::Status Coming(std::vector<ComingLane> lanes) = 0;
 };
 
 // What is measured of a model, over samples that it is not trained with.
@@ -128,5 +146,6 @@ class Generates {
 
 inline Evaluates* Task::evaluates() { return dynamic_cast<Evaluates*>(this); }
 inline Generates* Task::generates() { return dynamic_cast<Generates*>(this); }
+inline ReadsAhead* Task::reads_ahead() { return dynamic_cast<ReadsAhead*>(this); }
 
 }  // namespace muster

@@ -23,13 +23,50 @@ using ParameterValues = std::map<std::string, ParameterValue>;
 // What is done where data.paths holds something that cannot be read.
 enum class Unreadable { kFail, kSkip };
 
+// What the files of data.paths are. kText: bytes, one file after the other (muster/corpus.h); all
+// others are read by OpenDataSet (muster/data_set.h), which kText is, too, where `shape` is given.
+enum class DataFormat {
+  kText,
+  kCsv,
+  kNumpy,
+  kSafetensors,
+  kIdx,
+  kCifar10,
+  kCifar100,
+  kImages,
+  kWebDataset
+};
+
+// How an image of another shape than data.image_size becomes one: what stands over at two sides is
+// cut off, or all of it is squeezed.
+enum class ImageFit { kCrop, kStretch };
+
 struct DataSpec {
   // Files and directories (walked, in name order); empty: the task makes its own.
   std::vector<std::string> paths;
   std::vector<std::string> suffixes;  // ".h"; "": names without a dot; an empty list: every file
-  uint64_t max_bytes = 0;             // read no more than this; 0: all
+  uint64_t max_bytes = 0;             // of text: read no more than this; 0: all
   Unreadable unreadable = Unreadable::kFail;
   uint64_t samples = 0;  // size of a made data set; 0: the task's default
+
+  // What a sample is: for OpenDataSet.
+  DataFormat format = DataFormat::kText;
+  std::vector<std::string> columns;  // of CSV, those that are the input; empty: all but the label
+  std::vector<std::string> keys;     // of arrays, those that are inputs; empty: all but the label
+  std::string label;                 // the column or key that is the label; empty: none
+  std::vector<std::string> classes;  // columns of CSV whose cells are names and not numbers
+  bool header = true;                // of CSV: the first line of each file names the columns
+  std::string delimiter = ",";       // of CSV, one character
+  std::vector<int64_t> shape;        // of an input sample; empty: as it is stored
+  std::vector<int64_t> image_size;   // height, width; empty: all images must have the same
+  ImageFit fit = ImageFit::kCrop;    // of an image that has another size than image_size
+  uint64_t channels = 3;             // of decoded images: 3 are red, green, blue; 1 is their gray
+  std::vector<double> mean;          // one for each channel, or one for all: subtracted, and then
+  std::vector<double> deviation;     // divided by; both empty: nothing of this is done
+  uint64_t crop = 0;                 // pixels that an image may move at random; 0: none
+  bool flip = false;                 // half of all images are mirrored, at random
+  double validation_share = 0;       // of all samples, left out of training; 0 to 1
+  uint64_t split_seed = 0;           // which ones
   bool operator==(const DataSpec&) const = default;
 };
 

@@ -1,6 +1,7 @@
 #include "lib/wire/job_fields.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -107,30 +108,79 @@ FieldRule Switch(const char* name, SpecPart part, Member member) {
       {{"type", "boolean"}});
 }
 
-template <class Member>
-FieldRule Texts(const char* name, SpecPart part, Member member, bool empty_allowed) {
+// `read_item` takes (document, field, value) and gives what a list of them holds.
+template <class Member, class ReadItem>
+FieldRule List(const char* name, SpecPart part, Member member, size_t most, std::string allowed,
+               json item_schema, ReadItem read_item) {
   auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
-    if (!value.is_array() || value.size() > kMaxListItems)
+    if (!value.is_array() || value.size() > most)
       return ErrorAt(
           document, name,
           value.is_array()
-              ? absl::StrCat(value.size(), " items; at most ", kMaxListItems, " are allowed")
+              ? absl::StrCat(value.size(), " items; at most ", most, " are allowed")
               : absl::StrCat(Describe(value), " is not a list; write ",
                              value.is_string() ? absl::StrCat("[", value.get<std::string>(), "]")
                                                : "[a, b]"));
     member(spec).clear();
     for (size_t i = 0; i < value.size(); ++i) {
-      MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, FieldPath(name, i), value[i]));
-      if (text.empty() && !empty_allowed) return ErrorAt(document, FieldPath(name, i), "is empty");
-      member(spec).push_back(std::move(text));
+      MUSTER_ASSIGN_OR_RETURN(auto item, read_item(document, FieldPath(name, i), value[i]));
+      member(spec).push_back(std::move(item));
     }
     return absl::OkStatus();
   };
+  return WithSchema({name, part, std::move(allowed), read,
+                     [=](const JobSpec& spec) { return json(member(spec)); }},
+                    {{"type", "array"}, {"maxItems", most}, {"items", std::move(item_schema)}});
+}
+
+template <class Member>
+FieldRule Texts(const char* name, SpecPart part, Member member, bool empty_allowed) {
+  auto read = [=](const Document& document, const std::string& field,
+                  const json& value) -> absl::StatusOr<std::string> {
+    MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, field, value));
+    if (text.empty() && !empty_allowed) return ErrorAt(document, field, "is empty");
+    return text;
+  };
   json text = {{"type", "string"}};
   if (!empty_allowed) text["minLength"] = 1;
-  return WithSchema({name, part, "a list of texts", read,
-                     [=](const JobSpec& spec) { return json(member(spec)); }},
-                    {{"type", "array"}, {"maxItems", kMaxListItems}, {"items", std::move(text)}});
+  return List(name, part, member, kMaxListItems, "a list of texts", std::move(text), read);
+}
+
+template <class Member>
+FieldRule Reals(const char* name, SpecPart part, Member member, size_t most, NumberRange range) {
+  auto read = [=](const Document& document, const std::string& field, const json& value) {
+    return ReadNumber(document, field, value, range);
+  };
+  return List(name, part, member, most, absl::StrCat("a list of numbers, ", ToText(range)),
+              RealSchema(range), read);
+}
+
+template <class Member>
+FieldRule Wholes(const char* name, SpecPart part, Member member, size_t most, int64_t min,
+                 int64_t max) {
+  auto read = [=](const Document& document, const std::string& field,
+                  const json& value) -> absl::StatusOr<int64_t> {
+    MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, field, value, min, max));
+    return static_cast<int64_t>(number);
+  };
+  return List(name, part, member, most, absl::StrCat("a list of whole numbers, ", ToText(min, max)),
+              WholeSchema(min, max), read);
+}
+
+template <class Member>
+FieldRule Text(const char* name, SpecPart part, Member member, std::string allowed,
+               size_t most_bytes) {
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, name, value));
+    if (text.size() > most_bytes)
+      return ErrorAt(document, name,
+                     absl::StrCat("has ", text.size(), " bytes; allowed: ", allowed));
+    member(spec) = std::move(text);
+    return absl::OkStatus();
+  };
+  return WithSchema(
+      {name, part, allowed, read, [=](const JobSpec& spec) { return json(member(spec)); }},
+      {{"type", "string"}});
 }
 
 // A training field that came later is written only where it is not the default: so the hashes of
@@ -397,11 +447,104 @@ std::string NeedsFiles(const JobSpec& spec) {
              : absl::StrCat("is for tasks that read files; ", task->name, " does not");
 }
 
+std::string NeedsText(const JobSpec& spec) {
+  return spec.training.data.format == DataFormat::kText ? NeedsFiles(spec)
+                                                        : "is for data.format: text";
+}
+
 std::string MakesData(const JobSpec& spec) {
   const TaskInfo* task = FindTask(spec.training.task);
   return task != nullptr && task->data_needed
              ? absl::StrCat("is for tasks that make their data; ", task->name, " reads data.paths")
              : "";
+}
+
+// Of decoded images.
+FieldRule Channels() {
+  FieldRule field = Whole("data.channels", kTraining, MUSTER_MEMBER(training.data.channels), 1, 3);
+  field.allowed = "1, 3";
+  field.schema = {{"type", "integer"}, {"enum", {1, 3}}};
+  field.read = [whole = field.read](const Document& document, const json& value,
+                                    JobSpec& spec) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(whole(document, value, spec));
+    if (spec.training.data.channels != 2) return absl::OkStatus();
+    return ErrorAt(document, "data.channels", "2 is not known; allowed: 1, 3");
+  };
+  return field;
+}
+
+// What a sample is, for tasks that read a data set (muster/data_set.h): those of plug-ins.
+std::vector<FieldRule> DataSetRules() {
+  const auto of_format = [](std::vector<DataFormat> formats, std::string names) {
+    return [=](const JobSpec& spec) -> std::string {
+      if (const TaskInfo* task = FindTask(spec.training.task))
+        return absl::StrCat("is for tasks that read data sets; ", task->name, " does not");
+      const bool fits = formats.empty() || std::find(formats.begin(), formats.end(),
+                                                     spec.training.data.format) != formats.end();
+      return fits ? "" : absl::StrCat("is for data.format: ", names);
+    };
+  };
+  const auto any = of_format({}, "");
+  const auto csv = of_format({DataFormat::kCsv}, "csv");
+  const auto arrays =
+      of_format({DataFormat::kNumpy, DataFormat::kSafetensors}, "numpy, safetensors");
+  const auto labelled = of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors},
+                                  "csv, numpy, safetensors");
+  const auto shaped = of_format({DataFormat::kText, DataFormat::kCsv, DataFormat::kNumpy,
+                                 DataFormat::kSafetensors, DataFormat::kIdx},
+                                "text, csv, numpy, safetensors, idx");
+  const auto decoded =
+      of_format({DataFormat::kImages, DataFormat::kWebDataset}, "images, webdataset");
+  const auto set = of_format(
+      {DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors, DataFormat::kIdx,
+       DataFormat::kCifar10, DataFormat::kCifar100, DataFormat::kImages, DataFormat::kWebDataset},
+      "csv, numpy, safetensors, idx, cifar10, cifar100, images, webdataset");
+  constexpr size_t kMostDimensions = 8;
+  return {
+      OnlyFor(Later(Choice("data.format", kTraining, MUSTER_MEMBER(training.data.format),
+                           {"text", "csv", "numpy", "safetensors", "idx", "cifar10", "cifar100",
+                            "images", "webdataset"})),
+              any),
+      OnlyFor(Later(Texts("data.columns", kTraining, MUSTER_MEMBER(training.data.columns), false)),
+              csv),
+      OnlyFor(Later(Texts("data.keys", kTraining, MUSTER_MEMBER(training.data.keys), false)),
+              arrays),
+      OnlyFor(Later(Text("data.label", kTraining, MUSTER_MEMBER(training.data.label),
+                         "at most 256 bytes", 256)),
+              labelled),
+      OnlyFor(Later(Texts("data.classes", kTraining, MUSTER_MEMBER(training.data.classes), false)),
+              csv),
+      OnlyFor(Later(Switch("data.header", kTraining, MUSTER_MEMBER(training.data.header))), csv),
+      OnlyFor(Later(Text("data.delimiter", kTraining, MUSTER_MEMBER(training.data.delimiter),
+                         "one character of ASCII", 1)),
+              csv),
+      OnlyFor(Later(Wholes("data.shape", kTraining, MUSTER_MEMBER(training.data.shape),
+                           kMostDimensions, 1, int64_t{1} << 31)),
+              shaped),
+      OnlyFor(Later(Wholes("data.image_size", kTraining, MUSTER_MEMBER(training.data.image_size), 2,
+                           1, 8192)),
+              decoded),
+      OnlyFor(Later(Choice("data.fit", kTraining, MUSTER_MEMBER(training.data.fit),
+                           {"crop", "stretch"})),
+              decoded),
+      OnlyFor(Later(Channels()), decoded),
+      OnlyFor(Later(Reals("data.mean", kTraining, MUSTER_MEMBER(training.data.mean), kMaxListItems,
+                          {-1e30, 1e30})),
+              set),
+      OnlyFor(Later(Reals("data.deviation", kTraining, MUSTER_MEMBER(training.data.deviation),
+                          kMaxListItems, {.min = 0, .max = 1e30, .above_min = true})),
+              set),
+      OnlyFor(Later(Whole("data.crop", kTraining, MUSTER_MEMBER(training.data.crop), 0, 8192)),
+              set),
+      OnlyFor(Later(Switch("data.flip", kTraining, MUSTER_MEMBER(training.data.flip))), set),
+      OnlyFor(Later(Real("data.validation_share", kTraining,
+                         MUSTER_MEMBER(training.data.validation_share),
+                         {.min = 0, .max = 1, .below_max = true})),
+              any),
+      OnlyFor(Later(Whole("data.split_seed", kTraining, MUSTER_MEMBER(training.data.split_seed), 0,
+                          std::numeric_limits<uint64_t>::max())),
+              any),
+  };
 }
 
 std::vector<FieldRule> MakeFieldRules() {
@@ -425,7 +568,7 @@ std::vector<FieldRule> MakeFieldRules() {
               NeedsFiles),
       OnlyFor(
           Whole("data.max_bytes", kTraining, MUSTER_MEMBER(training.data.max_bytes), 0, kMaxSteps),
-          NeedsFiles),
+          NeedsText),
       OnlyFor(Later(Choice("data.unreadable", kTraining, MUSTER_MEMBER(training.data.unreadable),
                            {"fail", "skip"})),
               NeedsFiles),
@@ -495,6 +638,17 @@ std::vector<FieldRule> MakeFieldRules() {
 
 #undef MUSTER_MEMBER
 
+std::vector<FieldRule> AllRules() {
+  std::vector<FieldRule> rules = MakeFieldRules();
+  std::vector<FieldRule> of_data_set = DataSetRules();
+  const auto last_of_data = std::find_if(rules.begin(), rules.end(), [](const FieldRule& rule) {
+    return rule.name == "data.samples";
+  });
+  rules.insert(last_of_data + 1, std::make_move_iterator(of_data_set.begin()),
+               std::make_move_iterator(of_data_set.end()));
+  return rules;
+}
+
 }  // namespace
 
 std::vector<std::string> TaskNames() {
@@ -504,7 +658,7 @@ std::vector<std::string> TaskNames() {
 }
 
 const std::vector<FieldRule>& FieldRules() {
-  static const auto& fields = *new std::vector<FieldRule>(MakeFieldRules());
+  static const auto& fields = *new std::vector<FieldRule>(AllRules());
   return fields;
 }
 

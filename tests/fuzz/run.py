@@ -25,9 +25,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(ROOT, 'build', 'fuzz')
 KEPT = os.path.join(ROOT, 'tests', 'fuzz', 'corpus')
 
-# In MB: one allocation, and the whole process with what the sanitizer keeps. A coordinator may hold a job of 2^22 chunks.
+# In MB: one allocation, and the whole process with what the sanitizer keeps. A coordinator may hold a job of 2^22 chunks,
+# and an image may have 2^25 pixels.
 USUAL_LIMITS = 64, 1024
-LIMITS = {'joins': (256, 2048), 'manifest_files': (256, 2048), 'manifests': (256, 2048)}
+LIMITS = {'data_jpeg': (256, 2048), 'data_png': (256, 2048), 'data_tar': (256, 2048),
+          'joins': (256, 2048), 'manifest_files': (256, 2048), 'manifests': (256, 2048)}
 USUAL_LENGTH = 8192
 LENGTHS = {'frames': 100_000, 'joins': 16384}  # texts above 64 KiB are refused in frames
 ONE_INPUT_TAKES_AT_MOST = 25  # seconds

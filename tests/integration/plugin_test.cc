@@ -32,9 +32,10 @@ std::string MlpSpec(const std::string& file) {
     absl::StrAppend(&rows, a, ",", b, ",", a - b, "\n");
   }
   WriteFile(file, rows);
-  return absl::StrCat("name: rows\ntask: mlp\nparameters: {hidden: 12}\ndata: {paths: [", file,
-                      "]}\nbatch: 12\nlanes: 6\nepochs: 12\n",
-                      "optimizer: {kind: adamw, learning_rate: 0.03}\n");
+  return absl::StrCat(
+      "name: rows\ntask: mlp\nparameters: {hidden: 12}\ndata: {paths: [", file,
+      "], format: csv, header: false, label: \"3\"}\nbatch: 12\nlanes: 6\nepochs: 12\n",
+      "optimizer: {kind: adamw, learning_rate: 0.03}\n");
 }
 
 std::string OddSpec(const std::string& does) {
@@ -90,6 +91,25 @@ TEST(PluginTest, GoingOnWithAnotherFileIsAnotherNumericEnvironment) {
               HasSubstr("environment differs from the job's: plugin (mlp.so sha256:"));
 }
 
+TEST(PluginTest, DataThatCannotBeIsNamedWithItsPlace) {
+  const Folder folder;
+  const std::string spec = MlpSpec(folder / "rows.csv");
+  const auto train = [&](const char* dir, std::vector<std::string> settings) {
+    return Train({.spec = spec,
+                  .dir = folder / dir,
+                  .settings = std::move(settings),
+                  .plugins = MUSTER_TEST_PLUGINS "/example_mlp"});
+  };
+  const TrainRun no_column = train("no-column", {"data.label=price"});
+  EXPECT_EQ(no_column.exit_code, kExitBadConfiguration) << no_column.Trace();
+  EXPECT_THAT(ErrorOf(no_column), HasSubstr("has no column 'price'; it has: 1, 2, 3"));
+  std::ofstream(folder / "rows.csv", std::ios::app) << "0,0,nothing\n";
+  const TrainRun bad_cell = train("bad-cell", {"restarts=0"});
+  EXPECT_EQ(bad_cell.exit_code, kExitBadData) << bad_cell.Trace();
+  EXPECT_THAT(ErrorOf(bad_cell), AllOf(HasSubstr("rows.csv: line 49 (byte "),
+                                       HasSubstr("column '3': 'nothing' is no number")));
+}
+
 TEST(PluginTest, ATaskThatNobodyBringsAndAWrongParameterAreNamed) {
   const Folder folder;
   const TrainRun unknown = Train({.spec = OddSpec("nothing"), .dir = folder / "unknown"});
@@ -124,10 +144,10 @@ TEST(PluginTest, TasksAndCheckAnswerForAPlugIn) {
   Program wrong({kMuster, "check", file, "--plugins", plugins, "--set", "parameters.hidden=none"});
   EXPECT_EQ(wrong.End(), kExitBadConfiguration);
   EXPECT_THAT(wrong.output(), HasSubstr("parameters.hidden"));
-  WriteFile(folder / "rows.csv", "1,2\nno number\n");
+  WriteFile(folder / "rows.csv", "1,2,3\n1,2,none\n");
   Program bad({kMuster, "check", file, "--plugins", plugins});
   EXPECT_EQ(bad.End(), kExitBadData) << bad.output();
-  EXPECT_THAT(bad.output(), HasSubstr("row 2"));
+  EXPECT_THAT(bad.output(), HasSubstr("line 2 (byte 6): column '3': 'none' is no number"));
 }
 
 TEST(PluginTest, ATrainedModelIsMeasuredWithoutItsCluster) {

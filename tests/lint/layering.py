@@ -101,13 +101,13 @@ SAYS_ITS_LIFE = re.compile(r'\b(?:[Ll]ives|[Ll]ive as long|Pure|pure function|[P
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
-TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent', 'worker/commands', 'lib/export')
+TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/data', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent', 'worker/commands', 'lib/export')
 FOREIGN = [
     ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc', 'coordinator/service/grpc'),
      ANY_TEST),
     ('RocksDB', r'rocksdb/', ('lib/storage',), ANY_TEST),
     ('prometheus-cpp', r'prometheus/', ('lib/metrics',), ANY_TEST),
-    ('LibTorch', r'(torch|ATen|c10)/', ('include/muster/torch', 'include/muster/plugin.h', 'worker/torch', 'worker/tasks', 'examples/plugin'),
+    ('LibTorch', r'(torch|ATen|c10)/', ('include/muster/torch', 'include/muster/plugin.h', 'worker/torch', 'worker/tasks', 'examples'),
      ('tests/parity', 'tests/worker', 'bench')),
     ('Boost', r'boost/', ('lib/http',), ANY_TEST),
     ('spdlog', r'(spdlog|fmt)/', ('lib/log',), ANY_TEST),
@@ -117,12 +117,13 @@ FOREIGN = [
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
     ('libcurl', r'curl/', ('lib/curl', 'coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),
+    ('zlib, libjpeg-turbo and libpng', r'(zlib|jpeglib|jerror|png)\.h$', ('lib/data',), ANY_TEST),
     ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity', 'lib/join'), ANY_TEST),
     ('GoogleTest', r'(gtest|gmock)/', (), ANY_TEST),
     ('Google Benchmark', r'benchmark/', (), ('bench',)),
 ]
 
-FIND_PACKAGE_HOME = ('cmake/dependencies.cmake', 'examples/plugin/CMakeLists.txt')
+FIND_PACKAGE_HOME = ('cmake/dependencies.cmake', 'examples/plugin/CMakeLists.txt', 'examples/resnet/CMakeLists.txt')
 
 # On the data path one function moves the bytes of tensors, and counts them.
 TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/optim', 'lib/owner/runtime', 'lib/member/runtime', 'worker/runtime',

@@ -42,7 +42,8 @@ class ExportTest(unittest.TestCase):
         cls.rows = random.normal(size=(48, 3)).astype(np.float32)
         np.savetxt(cls.path('rows.csv'), cls.rows, delimiter=',', fmt='%.9g')
         with open(cls.path('job.yaml'), 'w') as out:
-            json.dump({'task': 'mlp', 'parameters': {'hidden': 12}, 'data': {'paths': [cls.path('rows.csv')]},
+            json.dump({'task': 'mlp', 'parameters': {'hidden': 12},
+                       'data': {'paths': [cls.path('rows.csv')], 'format': 'csv', 'header': False, 'label': '3'},
                        'batch': 12, 'lanes': 6, 'steps': STEPS,
                        'optimizer': {'kind': 'adamw', 'learning_rate': 0.03, 'weight_decay': 0.1}}, out)
         muster('train', cls.path('job.yaml'), '--workers', '2', '--plugins', PLUGINS, '--dir', cls.path('run'))

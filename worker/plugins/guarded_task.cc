@@ -94,7 +94,7 @@ class LaneAccount {
   std::string wrong_;
 };
 
-class Guarded final : public Task, public Evaluates, public Generates {
+class Guarded final : public Task, public Evaluates, public Generates, public ReadsAhead {
  public:
   Guarded(std::string name, std::unique_ptr<Task> task)
       : name_(std::move(name)),
@@ -159,6 +159,11 @@ class Guarded final : public Task, public Evaluates, public Generates {
 
   Evaluates* evaluates() override { return task_->evaluates() == nullptr ? nullptr : this; }
   Generates* generates() override { return task_->generates() == nullptr ? nullptr : this; }
+  ReadsAhead* reads_ahead() override { return task_->reads_ahead() == nullptr ? nullptr : this; }
+
+  absl::Status Coming(std::vector<ComingLane> lanes) override {
+    return Guard([&] { return task_->reads_ahead()->Coming(std::move(lanes)); });
+  }
 
   std::vector<TaskMetric> Metrics() const override { return metrics_; }
   absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,

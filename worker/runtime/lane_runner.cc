@@ -23,6 +23,19 @@ bool LaneRunner::Empty(Step step, LaneId lane) const {
   return LaneSamples(training_, task_.SampleCount(), step, lane).count == 0;
 }
 
+absl::Status LaneRunner::TellComing(Step step, absl::Span<const LaneId> lanes, Step end) {
+  ReadsAhead* reader = task_.reads_ahead();
+  if (reader == nullptr) return absl::OkStatus();
+  std::vector<ComingLane> coming;
+  for (Step at = step; at < end && at <= step + 1; ++at)
+    for (const LaneId lane : lanes) {
+      const SampleRange range = LaneSamples(training_, task_.SampleCount(), at, lane);
+      if (range.count > 0)
+        coming.push_back({range.epoch, SampleIds(training_, task_.SampleCount(), range)});
+    }
+  return reader->Coming(std::move(coming));
+}
+
 absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, LaneId lane,
                                            absl::Span<const float> parameters,
                                            const GradientSink& sink) {
@@ -38,7 +51,7 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   }
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   const Moment computing = Now();
-  absl::StatusOr<LaneOutput> output = Compute(step, lane, samples, parameters, sink);
+  absl::StatusOr<LaneOutput> output = Compute(step, lane, range.epoch, samples, parameters, sink);
   const double ran = Seconds(Now() - computing);
   const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
   metrics_.input.Add(Seconds(computing - begin) + input_of_task);
@@ -47,13 +60,14 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   return output;
 }
 
-absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane,
+absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane, int64_t epoch,
                                                absl::Span<const uint64_t> samples,
                                                absl::Span<const float> parameters,
                                                const GradientSink& sink) {
   LaneInput input;
   input.step = step.value();
   input.lane = lane.value();
+  input.epoch = epoch;
   input.seed = LaneSeed(training_.seed, step, lane);
   input.samples = samples;
   input.parameters = parameters;
@@ -70,7 +84,8 @@ absl::StatusOr<LaneOutput> LaneRunner::Examine(Step step, LaneId lane,
   const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
   if (range.count == 0) return LaneOutput{};
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
-  return Compute(step, lane, samples, parameters, {gradient, [](LaneOutput) {}, [](size_t) {}});
+  return Compute(step, lane, range.epoch, samples, parameters,
+                 {gradient, [](LaneOutput) {}, [](size_t) {}});
 }
 
 }  // namespace muster::worker

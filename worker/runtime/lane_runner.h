@@ -23,6 +23,9 @@ class LaneRunner {
         failpoints_(failpoints) {}
 
   bool Empty(Step step, LaneId lane) const;
+  // Tells a task that reads ahead what will be run: `lanes` of `step` in their order, and of the
+  // step after it, where that is below `end`.
+  absl::Status TellComing(Step step, absl::Span<const LaneId> lanes, Step end);
   // As Task::RunLane. An empty lane runs nothing: weight 0, and every tensor is final at once.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
                                  absl::Span<const float> parameters, const GradientSink& sink);
@@ -33,7 +36,8 @@ class LaneRunner {
   int64_t lanes_run() const { return lanes_run_; }
 
  private:
-  absl::StatusOr<LaneOutput> Compute(Step step, LaneId lane, absl::Span<const uint64_t> samples,
+  absl::StatusOr<LaneOutput> Compute(Step step, LaneId lane, int64_t epoch,
+                                     absl::Span<const uint64_t> samples,
                                      absl::Span<const float> parameters, const GradientSink& sink);
 
   Task& task_;

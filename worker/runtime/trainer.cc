@@ -198,6 +198,9 @@ void Trainer::Do(const DoCompute& command) {
   std::vector<LaneId> lanes = compute.lanes;
   std::stable_partition(lanes.begin(), lanes.end(),
                         [&](LaneId l) { return runner_->Empty(compute.step, l); });
+  if (const absl::Status told = runner_->TellComing(compute.step, lanes, Step(setup_->total_steps));
+      !told.ok())
+    return Fail(told);
   for (LaneId lane : lanes) {
     if (compute.id < parts_.port->abandoned) return;
     GoOn();

@@ -61,12 +61,16 @@ absl::Status AnyModuleTask::Initialize(uint64_t seed, absl::Span<float> paramete
   return stored;
 }
 
+AnyModuleTask::Batch AnyModuleTask::BatchOf(const LaneInput&, const at::Tensor& samples) {
+  return MakeBatch(samples);
+}
+
 absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, GradientSink sink) {
   MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, parts_->flat.space(), SampleCount()));
   const at::Tensor samples = IdsOf(input.samples);
   Batch batch;
   return parts_->flat.Run(input, sink,
-                          {.make_batch = [&] { batch = MakeBatch(samples); },
+                          {.make_batch = [&] { batch = BatchOf(input, samples); },
                            .weight = [&] { return WeightOf(batch); },
                            .loss = [&] { return LossOf(batch); }});
 }

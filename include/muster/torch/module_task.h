@@ -20,9 +20,11 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "muster/data_set.h"
 #include "muster/task.h"
 #include "muster/task_options.h"
 
@@ -53,6 +55,8 @@ class AnyModuleTask : public Task, public Evaluates {
                 std::function<std::shared_ptr<::torch::nn::Module>()> make);
 
   virtual Batch MakeBatch(const at::Tensor& samples) = 0;
+  // Of a lane's samples.
+  virtual Batch BatchOf(const LaneInput& input, const at::Tensor& samples);
   virtual at::Tensor LossOf(const Batch& batch) = 0;
   virtual int64_t WeightOf(const Batch& batch) const = 0;
   virtual std::vector<TaskMetricSum> MeasureOf(const Batch& batch) = 0;
@@ -101,6 +105,80 @@ class ModuleTask : public AnyModuleTask {
   std::vector<TaskMetricSum> MeasureOf(const Tensors& batch) final { return Measure(net_, batch); }
 
   Holder net_;
+};
+
+// Batches of a data set (muster/data_set.h), which threads of their own read ahead. Used by one
+// thread.
+class DataBatches {
+ public:
+  explicit DataBatches(std::unique_ptr<const DataSet> set);
+  ~DataBatches();
+
+  const DataSet& set() const;
+  absl::Status Coming(std::vector<ComingLane> lanes);  // as ReadsAhead
+  // A tensor for each field, whose first dimension is that of the samples. Throws TaskError.
+  Tensors Take(int64_t epoch, absl::Span<const uint64_t> samples);
+
+ private:
+  struct Parts;
+  const std::unique_ptr<Parts> parts_;
+};
+
+// A task whose batches come from the job's data set: a tensor for each of its fields. Who derives
+// from it says how the module is made and what its loss is.
+//
+//   struct Mlp final : muster::torch::DataModuleTask<Net> {
+//     explicit Mlp(const muster::TaskOptions& options)
+//         : DataModuleTask(options, [=](const muster::DataSet& data) {
+//             return Net(data.Fields()[0].shape[0], options.Integer("hidden"));
+//           }) {}
+//     at::Tensor Loss(Net& net, const Tensors& batch) override {
+//       return torch::mse_loss(net(batch[0]), batch[1], at::Reduction::Sum);
+//     }
+//   };
+template <class Holder>
+class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
+ public:
+  using Tensors = muster::torch::Tensors;
+
+  uint64_t SampleCount() const final { return batches_->set().Samples(); }
+  std::string DataHash() const final { return batches_->set().ContentHash(); }
+  std::string DataLeftOut() const final { return batches_->set().LeftOut(); }
+  absl::Status Coming(std::vector<ComingLane> lanes) final {
+    return batches_->Coming(std::move(lanes));
+  }
+
+ protected:
+  // `make` makes a Holder for a data set; the rest as of ModuleTask. Throws TaskError where the
+  // data set cannot be opened.
+  template <class Make>
+  DataModuleTask(const TaskOptions& options, Make make)
+      : DataModuleTask(options, ValueOrThrow(OpenDataSet(options.data, options.seed)),
+                       std::move(make)) {}
+  // Of a data set of one's own.
+  template <class Make>
+  DataModuleTask(const TaskOptions& options, std::unique_ptr<const DataSet> set, Make make)
+      : DataModuleTask(options, std::make_unique<DataBatches>(std::move(set)), std::move(make)) {}
+
+  const DataSet& data() const { return batches_->set(); }
+
+ private:
+  template <class Make>
+  DataModuleTask(const TaskOptions& options, std::unique_ptr<DataBatches> batches, Make make)
+      : ModuleTask<Holder>(options,
+                           [make = std::move(make), set = &batches->set()] { return make(*set); }),
+        batches_(std::move(batches)) {}
+
+  Tensors BatchOf(const LaneInput& input, const at::Tensor&) final {
+    return batches_->Take(input.epoch, input.samples);
+  }
+  Tensors MakeBatch(const at::Tensor& samples) final {
+    const int64_t* ids = samples.data_ptr<int64_t>();
+    const std::vector<uint64_t> these(ids, ids + samples.numel());
+    return batches_->Take(-1, these);
+  }
+
+  const std::unique_ptr<DataBatches> batches_;
 };
 
 }  // namespace muster::torch

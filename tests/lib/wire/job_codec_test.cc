@@ -20,9 +20,11 @@
 namespace muster {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 constexpr char kSmall[] = "task: counting\nsteps: 10\n";
 
@@ -624,6 +626,36 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
   }
 }
 
+TEST(DataSet, FieldsAreForTasksThatReadOneAndForTheirFormat) {
+  const auto error = [](const std::string& task, const std::string& data) {
+    return std::string(
+        ParseJobYaml(absl::StrCat("task: ", task, "\nsteps: 3\ndata: {", data, "}"), "a.yaml")
+            .status()
+            .message());
+  };
+  EXPECT_EQ(error("mlp", "paths: [/a], format: csv, columns: [x], label: y, classes: [y]"), "");
+  EXPECT_EQ(error("mlp", "paths: [/a], format: images, image_size: [32, 48], channels: 1, crop: 2"),
+            "");
+  EXPECT_THAT(error("code-lm", "paths: [/a], format: csv"),
+              HasSubstr("data.format: is for tasks that read data sets; code-lm does not"));
+  EXPECT_THAT(error("mlp", "paths: [/a], format: numpy, columns: [x]"),
+              HasSubstr("data.columns: is for data.format: csv; remove it"));
+  EXPECT_THAT(error("mlp", "paths: [/a], format: csv, max_bytes: 9"),
+              HasSubstr("data.max_bytes: is for data.format: text"));
+  EXPECT_THAT(error("mlp", "paths: [/a], format: images, channels: 2"),
+              HasSubstr("data.channels: 2 is not known; allowed: 1, 3"));
+  EXPECT_THAT(error("mlp", "paths: [/a], format: images, image_size: [0, 1]"),
+              HasSubstr("data.image_size[0]: "));
+  EXPECT_THAT(error("mlp", "paths: [/a], format: csv, delimiter: ab"),
+              HasSubstr("data.delimiter: has 2 bytes; allowed: one character of ASCII"));
+}
+
+TEST(DataSet, FieldsThatAreNotGivenAreNotWritten) {
+  const JobSpec spec = Parsed("task: mlp\nsteps: 3\ndata: {paths: [/a], format: csv}");
+  EXPECT_THAT(ToJson(spec), AllOf(HasSubstr("\"format\":\"csv\""), Not(HasSubstr("delimiter"))));
+  EXPECT_THAT(ToJson(Parsed("task: mlp\nsteps: 3\ndata: {paths: [/a]}")), Not(HasSubstr("format")));
+}
+
 TEST(TrainingDifferences, NamesFieldsWithBothValues) {
   const TrainingSpec ours = ExampleTraining();
   TrainingSpec theirs = ours;
@@ -647,6 +679,7 @@ TEST(Examples, AreValid) {
   const JobSpec counting = Parsed(ReadSourceFile("examples/counting.yaml"));
   EXPECT_EQ(counting.training.reduction, Reduction::kSum);
   EXPECT_EQ(counting.training.optimizer.learning_rate, 1);
+  EXPECT_EQ(Parsed(ReadSourceFile("examples/plugin/mlp.yaml")).training.data.label, "3");
   const JobSpec transformer = Parsed(ReadSourceFile("examples/transformer.yaml"));
   EXPECT_EQ(transformer.training.parameters.at("target_length"), ParameterValue(20));
 }

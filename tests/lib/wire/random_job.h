@@ -66,6 +66,40 @@ class RandomJob {
       }
     }
     if (Coin()) training.data.samples = Int<uint64_t>(0, 1 << 30);
+    FillDataSet(training.data);
+  }
+
+  void FillDataSet(DataSpec& data) {
+    data.format = Pick(DataFormat::kWebDataset);
+    const bool arrays =
+        data.format == DataFormat::kNumpy || data.format == DataFormat::kSafetensors;
+    const bool decoded =
+        data.format == DataFormat::kImages || data.format == DataFormat::kWebDataset;
+    data.validation_share = Coin() ? 0 : 0.25;
+    data.split_seed = Int<uint64_t>(0, 9);
+    if (data.format == DataFormat::kText) {
+      if (Coin()) data.shape = {Int<int64_t>(1, 999)};
+      return;
+    }
+    if (data.format == DataFormat::kCsv) {
+      for (int columns = Int(0, 3); columns > 0; --columns) data.columns.push_back(Text());
+      for (int classes = Int(0, 3); classes > 0; --classes) data.classes.push_back(Text());
+      data.header = Coin();
+      data.delimiter = Coin() ? ";" : ",";
+    }
+    if (arrays)
+      for (int keys = Int(0, 3); keys > 0; --keys) data.keys.push_back(Text());
+    if (arrays || data.format == DataFormat::kCsv) data.label = Coin() ? "" : Text();
+    if ((arrays || data.format == DataFormat::kIdx) && Coin()) data.shape = {2, 3};
+    if (decoded) {
+      if (Coin()) data.image_size = {Int<int64_t>(1, 8192), 32};
+      data.fit = Pick(ImageFit::kStretch);
+      data.channels = Coin() ? 1 : 3;
+    }
+    if (Coin()) data.mean = {Real(-1, 1), 0.5, 0.25};
+    if (Coin()) data.deviation = {0.5};
+    data.crop = Int<uint64_t>(0, 8);
+    data.flip = Coin();
   }
 
   void FillTask(TrainingSpec& training) {

@@ -118,5 +118,41 @@ TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {
               HasSubstr("task odd throws: no weights"));
 }
 
+// Reads ahead, and does nothing else.
+class Reading final : public Task, public ReadsAhead {
+ public:
+  explicit Reading(std::vector<ComingLane>& told) : told_(told) {}
+  std::vector<TensorSpec> Tensors() const override { return {{"a", {3}}}; }
+  uint64_t SampleCount() const override { return 40; }
+  std::string DataHash() const override { return "ids"; }
+  absl::Status Bind(const FlatSpace&) override { return absl::OkStatus(); }
+  absl::Status Initialize(uint64_t, absl::Span<float>) override { return absl::OkStatus(); }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput&, GradientSink) override {
+    return absl::UnimplementedError("it reads alone");
+  }
+  absl::Status Coming(std::vector<ComingLane> lanes) override {
+    if (lanes.empty()) throw std::runtime_error("nothing comes");
+    told_ = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::vector<ComingLane>& told_;
+};
+
+TEST(GuardedTask, IsToldWhatComesWhereTheTaskReadsAhead) {
+  SetFloatEnvironment();
+  EXPECT_EQ(Make("as it should").value()->reads_ahead(), nullptr);
+  std::vector<ComingLane> told;
+  const auto task = MakeGuarded("reading", [&] { return std::make_unique<Reading>(told); }).value();
+  ASSERT_NE(task->reads_ahead(), nullptr);
+  EXPECT_TRUE(task->reads_ahead()->Coming({{2, {7, 9}}}).ok());
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].epoch, 2);
+  EXPECT_EQ(told[0].samples, (std::vector<uint64_t>{7, 9}));
+  EXPECT_THAT(std::string(task->reads_ahead()->Coming({}).message()),
+              HasSubstr("task reading throws: nothing comes"));
+}
+
 }  // namespace
 }  // namespace muster::worker

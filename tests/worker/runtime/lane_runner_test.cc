@@ -44,6 +44,33 @@ class Claiming final : public Task {
   const double claim_;
 };
 
+// As counting, and remembers what it is told of coming lanes, and what it was run with.
+class Listening final : public Task, public ReadsAhead {
+ public:
+  explicit Listening(const TrainingSpec& training) : task_(MakeCounting(training)) {}
+
+  std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
+  uint64_t SampleCount() const override { return task_->SampleCount(); }
+  std::string DataHash() const override { return task_->DataHash(); }
+  absl::Status Bind(const FlatSpace& space) override { return task_->Bind(space); }
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    return task_->Initialize(seed, parameters);
+  }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    ran.push_back({input.epoch, {input.samples.begin(), input.samples.end()}});
+    return task_->RunLane(input, std::move(sink));
+  }
+  absl::Status Coming(std::vector<ComingLane> lanes) override {
+    coming = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  std::vector<ComingLane> coming, ran;
+
+ private:
+  const std::unique_ptr<Task> task_;
+};
+
 class LaneRunnerTest : public testing::Test {
  protected:
   static TrainingSpec SmallTraining() {
@@ -98,6 +125,36 @@ TEST_F(LaneRunnerTest, TheRestIsCompute) {
   LaneRunner runner = RunnerOf(no_input);
   WhereLanesRun([&] { EXPECT_TRUE(RunLane(runner).ok()); });
   EXPECT_GT(Phase("compute"), 0);
+}
+
+// Seven samples in batches of three and two lanes: the third step of an epoch has one sample, so a
+// lane of it is empty, and the fourth is of the next epoch.
+TEST_F(LaneRunnerTest, TellsTheLanesOfThisStepAndTheNextAsTheyAreRun) {
+  TrainingSpec training = training_;
+  training.batch = 3;
+  training.lanes = 2;
+  Listening task(training);
+  ASSERT_TRUE(task.Bind(layout_.space()).ok());
+  LaneRunner runner(task, training, nullptr, metrics_, failpoints_);
+  const std::vector<LaneId> lanes = {LaneId(1), LaneId(0)};
+  ASSERT_TRUE(runner.TellComing(Step(2), lanes, Step(4)).ok());
+  const std::vector<ComingLane> told = task.coming;
+  WhereLanesRun([&] {
+    std::vector<float> gradient(values_.size());
+    const GradientSink sink{absl::MakeSpan(gradient), [](LaneOutput) {}, [](size_t) {}};
+    for (const Step step : {Step(2), Step(3)})
+      for (const LaneId lane : lanes)
+        EXPECT_TRUE(runner.Run(LineageNumber(1), step, lane, values_, sink).ok());
+  });
+  ASSERT_EQ(told.size(), 3u);
+  ASSERT_EQ(task.ran.size(), 3u);
+  for (size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i].epoch, i == 0 ? 0 : 1);
+    EXPECT_EQ(told[i].epoch, task.ran[i].epoch);
+    EXPECT_EQ(told[i].samples, task.ran[i].samples);
+  }
+  ASSERT_TRUE(runner.TellComing(Step(3), lanes, Step(4)).ok());
+  EXPECT_EQ(task.coming.size(), 2u);  // the job ends with this step
 }
 
 // Otherwise what a recovery computes again would be known no more.

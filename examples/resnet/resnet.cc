@@ -1,0 +1,89 @@
+// A residual network on small images (He and others, "Deep Residual Learning", 2015), in the format
+// of CIFAR or any other that holds images and labels.
+#include <muster/plugin.h>
+#include <muster/torch/module_task.h>
+#include <torch/nn.h>
+
+using torch::nn::BatchNorm2d;
+using torch::nn::Conv2d;
+using torch::nn::Conv2dOptions;
+
+Conv2d Convolution(int64_t in, int64_t out, int64_t size, int64_t stride) {
+  return Conv2d(Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false));
+}
+
+struct BlockImpl : torch::nn::Module {
+  BlockImpl(int64_t in, int64_t out, int64_t stride)
+      : first(register_module("first", Convolution(in, out, 3, stride))),
+        first_norm(register_module("first_norm", BatchNorm2d(out))),
+        second(register_module("second", Convolution(out, out, 3, 1))),
+        second_norm(register_module("second_norm", BatchNorm2d(out))) {
+    if (in == out && stride == 1) return;
+    shortcut = register_module("shortcut", Convolution(in, out, 1, stride));
+    shortcut_norm = register_module("shortcut_norm", BatchNorm2d(out));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor inner = torch::relu(first_norm(first(x)));
+    const at::Tensor beside = shortcut ? shortcut_norm(shortcut(x)) : x;
+    return torch::relu(second_norm(second(inner)) + beside);
+  }
+  Conv2d first;
+  BatchNorm2d first_norm;
+  Conv2d second;
+  BatchNorm2d second_norm;
+  Conv2d shortcut{nullptr};
+  BatchNorm2d shortcut_norm{nullptr};
+};
+TORCH_MODULE(Block);
+
+struct NetImpl : torch::nn::Module {
+  NetImpl(int64_t channels, int64_t width, int64_t blocks, int64_t classes)
+      : stem(register_module("stem", Convolution(channels, width, 3, 1))),
+        norm(register_module("norm", BatchNorm2d(width))),
+        stages(register_module("stages", torch::nn::Sequential())),
+        head(register_module("head", torch::nn::Linear(4 * width, classes))) {
+    int64_t in = width;
+    for (const int64_t factor : {1, 2, 4}) {
+      for (int64_t b = 0; b < blocks; ++b, in = factor * width)
+        stages->push_back(Block(in, factor * width, b == 0 && factor > 1 ? 2 : 1));
+    }
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    return head(stages->forward(torch::relu(norm(stem(x)))).mean({2, 3}));
+  }
+  Conv2d stem;
+  BatchNorm2d norm;
+  torch::nn::Sequential stages;
+  torch::nn::Linear head;
+};
+TORCH_MODULE(Net);
+
+struct ResNet final : muster::torch::DataModuleTask<Net> {
+  explicit ResNet(const muster::TaskOptions& options)
+      : DataModuleTask(options, [=](const muster::DataSet& data) {
+          return Net(data.Fields()[0].shape.at(0), options.Integer("width"),
+                     options.Integer("blocks"), options.Integer("classes"));
+        }) {}
+  at::Tensor Loss(Net& net, const Tensors& batch) override {
+    return torch::nn::functional::cross_entropy(
+        net(batch[0]), batch[1],
+        torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+  }
+  std::vector<muster::TaskMetric> Metrics() const override { return {{"loss"}, {"accuracy"}}; }
+  std::vector<muster::TaskMetricSum> Measure(Net& net, const Tensors& batch) override {
+    const at::Tensor scores = net(batch[0]);
+    const double samples = static_cast<double>(scores.size(0));
+    const double loss =
+        torch::nll_loss(scores.log_softmax(1), batch[1], {}, at::Reduction::Sum).item<double>();
+    return {{loss, samples}, {scores.argmax(1).eq(batch[1]).sum().item<double>(), samples}};
+  }
+};
+
+MUSTER_PLUGIN(muster::TypeOf<ResNet>(
+    {.name = "resnet",
+     .help = "a residual network on small images",
+     .parameters =
+         {muster::TaskParameter::Integer("width", 16, 1, 1024, "channels of the first stage"),
+          muster::TaskParameter::Integer("blocks", 1, 1, 100, "in each of three stages"),
+          muster::TaskParameter::Integer("classes", 10, 2, 100000, "labels are below it")},
+     .data_needed = true}))

@@ -1,0 +1,114 @@
+// Data sets: samples with numbers from 0, read from the files that a job names (`data.paths`,
+// docs/data.md). The same samples with the same bytes on every machine that holds the same files.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "muster/task_options.h"
+#include "muster/tensor.h"
+
+namespace muster {
+
+// What each sample holds under one name.
+struct DataField {
+  std::string name;  // "input", "label", "image", or the key of an array
+  TensorType type = TensorType::kFloat32;
+  std::vector<int64_t> shape;  // of one sample, each at least 1; {}: one element
+
+  int64_t Bytes() const {
+    int64_t elements = 1;
+    for (const int64_t size : shape) elements *= size;
+    return elements * BytesOfElement(type);
+  }
+  bool operator==(const DataField&) const = default;
+};
+
+// Samples side by side: of each field an array whose first dimension is that of the samples, row
+// after row, in the byte order of this machine. Not written before; each field is 64-byte aligned.
+class Batch {
+ public:
+  Batch() = default;
+  // std::bad_alloc where there is no memory for it.
+  Batch(const std::vector<DataField>& fields, size_t samples);
+
+  size_t samples() const { return samples_; }
+  // All rows of a field.
+  absl::Span<std::byte> of(size_t field) { return {memory_.get() + places_[field].at, all(field)}; }
+  absl::Span<const std::byte> of(size_t field) const {
+    return {memory_.get() + places_[field].at, all(field)};
+  }
+  // One row of it.
+  absl::Span<std::byte> row(size_t field, size_t sample) {
+    return of(field).subspan(sample * places_[field].row_bytes, places_[field].row_bytes);
+  }
+  absl::Span<const std::byte> row(size_t field, size_t sample) const {
+    return of(field).subspan(sample * places_[field].row_bytes, places_[field].row_bytes);
+  }
+
+  static size_t BytesFor(const std::vector<DataField>& fields, size_t samples);
+
+ private:
+  struct Place {
+    size_t at = 0;
+    size_t row_bytes = 0;
+  };
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  size_t all(size_t field) const { return samples_ * places_[field].row_bytes; }
+
+  size_t samples_ = 0;
+  std::vector<Place> places_;  // by field
+  std::unique_ptr<std::byte[], Free> memory_;
+};
+
+// Does not change, and may be read by any number of threads at a time.
+class DataSet {
+ public:
+  virtual ~DataSet();
+  virtual const std::vector<DataField>& Fields() const = 0;  // inputs first; a label comes last
+  virtual uint64_t Samples() const = 0;                      // at least 1
+  // SHA-256 of all that the samples are made of: 64 lower-case digits.
+  virtual std::string ContentHash() const = 0;
+  // What could not be read and is no part of it, for people; empty: nothing.
+  virtual std::string LeftOut() const { return ""; }
+  // Writes the samples ids[0], ids[1], … to the rows from `first` of `batch`, which was made of
+  // Fields(). Threads may fill different rows of one batch. The epoch matters where samples are
+  // changed at random (`data.crop`, `data.flip`); with one below 0 none is.
+  // kInvalidArgument: there is no such sample. kDataLoss: it cannot be read, or a file has changed;
+  // the message names the file and the place.
+  virtual absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
+                                size_t first) const = 0;
+
+  absl::StatusOr<Batch> Read(int64_t epoch, absl::Span<const uint64_t> ids) const;
+};
+
+// Whether a sample is left out of training, to look at how well the model does on it: a function of
+// (data.split_seed, data.validation_share, the sample's number among all).
+bool IsForValidation(const DataSpec& data, uint64_t id);
+
+enum class DataPart { kTraining, kValidation, kAll };
+
+// The data set that `data` describes. Samples of a part have numbers of their own, in the order
+// that they have among all. Only those for training are changed at random, by (`seed`, epoch,
+// number among all).
+// kFailedPrecondition: `data` says what these files cannot be, such as a column that they do not
+// have; the message names the field. kInvalidArgument: a path that is missing, or no sample at all.
+// kDataLoss: a file is broken; the message names it and the place. kResourceExhausted: it needs
+// more memory than this process may have.
+absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
+                                                     DataPart part = DataPart::kTraining);
+
+// Samples that stand in memory: rows[f] holds those of fields[f], one after the other.
+// kInvalidArgument: no sample, or a field whose bytes are no rows, or not as many as others have.
+absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataField>& fields,
+                                                         std::vector<std::string> rows);
+
+}  // namespace muster

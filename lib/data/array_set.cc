@@ -1,0 +1,214 @@
+#include "lib/data/array_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "lib/base/status.h"
+#include "lib/kernels/sha256.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kMostRowBytes = uint64_t{1} << 31;
+constexpr size_t kHashedAtOnce = size_t{1} << 20;
+
+std::string Shape(const std::vector<int64_t>& shape) {
+  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
+}
+
+void SwapElements(absl::Span<std::byte> row, size_t element) {
+  for (size_t at = 0; at + element <= row.size(); at += element)
+    std::reverse(row.begin() + static_cast<std::ptrdiff_t>(at),
+                 row.begin() + static_cast<std::ptrdiff_t>(at + element));
+}
+
+// An array, and where each of its parts begins.
+class PlacedArray {
+ public:
+  explicit PlacedArray(Array array) : array_(std::move(array)) {
+    uint64_t rows = 0;
+    for (const ArrayPart& part : array_.parts) {
+      first_rows_.push_back(rows);
+      rows += part.rows;
+    }
+  }
+
+  const DataField& field() const { return array_.field; }
+
+  // Rows side by side; each is below Rows(). Part by part, so that a file is opened once for all.
+  absl::Status ReadRows(absl::Span<const uint64_t> rows, absl::Span<std::byte> into) const {
+    const auto row_bytes = static_cast<size_t>(array_.field.Bytes());
+    std::vector<std::pair<size_t, Piece>> pieces;  // with the part of each
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), rows[i]);
+      const size_t p = static_cast<size_t>(after - first_rows_.begin()) - 1;
+      const ArrayPart& part = array_.parts[p];
+      pieces.push_back({p,
+                        {part.offset + (rows[i] - first_rows_[p]) * part.stride,
+                         into.subspan(i * row_bytes, row_bytes)}});
+    }
+    std::stable_sort(pieces.begin(), pieces.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<Piece> of_part;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      of_part.push_back(pieces[i].second);
+      if (i + 1 < pieces.size() && pieces[i + 1].first == pieces[i].first) continue;
+      MUSTER_RETURN_IF_ERROR(array_.parts[pieces[i].first].source->ReadEach(of_part));
+      of_part.clear();
+    }
+    if (array_.swapped) SwapElements(into, static_cast<size_t>(BytesOfElement(array_.field.type)));
+    return absl::OkStatus();
+  }
+
+  // What distinguishes it from others, without where it lies.
+  absl::Status HashInto(Sha256& hash) const {
+    const std::string head =
+        absl::StrCat(array_.field.name.size(), " ", array_.field.name, " ",
+                     static_cast<int>(array_.field.type), " ", Shape(array_.field.shape), " ",
+                     array_.Rows(), " ", array_.swapped ? "swapped" : "", "\n");
+    hash.Update({reinterpret_cast<const std::byte*>(head.data()), head.size()});
+    const auto row_bytes = static_cast<uint64_t>(array_.field.Bytes());
+    for (const ArrayPart& part : array_.parts) {
+      std::vector<std::byte> piece;
+      const uint64_t rows_at_once = std::max<uint64_t>(1, kHashedAtOnce / part.stride);
+      for (uint64_t row = 0; row < part.rows; row += rows_at_once) {
+        const uint64_t rows = std::min(rows_at_once, part.rows - row);
+        piece.resize(static_cast<size_t>((rows - 1) * part.stride + row_bytes));
+        MUSTER_RETURN_IF_ERROR(
+            part.source->ReadAt(part.offset + row * part.stride, absl::MakeSpan(piece)));
+        for (uint64_t r = 0; r < rows; ++r)
+          hash.Update(absl::MakeConstSpan(piece).subspan(static_cast<size_t>(r * part.stride),
+                                                         static_cast<size_t>(row_bytes)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Array array_;
+  std::vector<uint64_t> first_rows_;  // by part
+};
+
+class ArraySet final : public DataSet {
+ public:
+  ArraySet(std::vector<PlacedArray> arrays, uint64_t rows, std::string hash)
+      : arrays_(std::move(arrays)), rows_(rows), hash_(std::move(hash)) {
+    for (const PlacedArray& array : arrays_) fields_.push_back(array.field());
+  }
+
+  const std::vector<DataField>& Fields() const override { return fields_; }
+  uint64_t Samples() const override { return rows_; }
+  std::string ContentHash() const override { return hash_; }
+
+  absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
+                        size_t first) const override {
+    for (const uint64_t id : ids)
+      if (id >= rows_)
+        return absl::InvalidArgumentError(
+            absl::StrCat("sample ", id, " is asked for, and there are ", rows_));
+    for (size_t f = 0; f < arrays_.size(); ++f) {
+      const size_t row_bytes = batch.row(f, first).size();
+      MUSTER_RETURN_IF_ERROR(
+          arrays_[f].ReadRows(ids, batch.of(f).subspan(first * row_bytes, ids.size() * row_bytes)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::vector<PlacedArray> arrays_;
+  std::vector<DataField> fields_;
+  const uint64_t rows_;
+  const std::string hash_;
+};
+
+}  // namespace
+
+uint64_t Array::Rows() const {
+  uint64_t rows = 0;
+  for (const ArrayPart& part : parts) rows += part.rows;
+  return rows;
+}
+
+absl::StatusOr<uint64_t> RowBytes(const ByteSource& source, const DataField& field) {
+  auto bytes = static_cast<uint64_t>(BytesOfElement(field.type));
+  for (const int64_t size : field.shape) {
+    if (size < 1)
+      return Bad(source, absl::StrCat("a sample of '", field.name, "' has the shape ",
+                                      Shape(field.shape), ", which holds nothing"));
+    if (static_cast<uint64_t>(size) > kMostRowBytes / bytes)
+      return Bad(source,
+                 absl::StrCat("a sample of '", field.name, "' has the shape ", Shape(field.shape),
+                              "; at most ", kMostRowBytes, " bytes are allowed"));
+    bytes *= static_cast<uint64_t>(size);
+  }
+  return bytes;
+}
+
+absl::Status AddPart(std::vector<Array>& arrays, const DataField& field, bool swapped,
+                     ArrayPart part) {
+  const ByteSource& source = *part.source;
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(source, field));
+  if (part.stride < row_bytes) return Bad(source, "its rows overlap");
+  const uint64_t left = part.offset > source.size() ? 0 : source.size() - part.offset;
+  const uint64_t fit = left < row_bytes ? 0 : (left - row_bytes) / part.stride + 1;
+  if (part.rows > fit)
+    return BadAt(source, source.size(),
+                 absl::StrCat("'", field.name, "' has ", part.rows, " rows of ", row_bytes,
+                              " bytes from byte ", part.offset, ", and the file ends before"));
+  const auto same = std::find_if(arrays.begin(), arrays.end(),
+                                 [&](const Array& a) { return a.field.name == field.name; });
+  if (same == arrays.end()) {
+    arrays.push_back({field, swapped, {std::move(part)}});
+    return absl::OkStatus();
+  }
+  if (same->field != field || same->swapped != swapped)
+    return Bad(source,
+               absl::StrCat("'", field.name, "' has another type or shape, ", Shape(field.shape),
+                            ", than in ", same->parts.front().source->name(), ", ",
+                            Shape(same->field.shape)));
+  same->parts.push_back(std::move(part));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays) {
+  if (arrays.empty() || arrays.front().Rows() == 0)
+    return absl::InvalidArgumentError("data.paths: no sample in these files");
+  const uint64_t rows = arrays.front().Rows();
+  Sha256 hash;
+  std::vector<PlacedArray> placed;
+  for (Array& array : arrays) {
+    if (array.Rows() != rows)
+      return Bad(*array.parts.front().source,
+                 absl::StrCat("'", array.field.name, "' has ", array.Rows(), " samples, and '",
+                              arrays.front().field.name, "' has ", rows));
+    placed.emplace_back(array);
+    MUSTER_RETURN_IF_ERROR(placed.back().HashInto(hash));
+  }
+  return std::make_unique<ArraySet>(std::move(placed), rows, hash.HexFinish());
+}
+
+absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data) {
+  std::vector<std::string> names = data.keys;
+  if (names.empty())
+    for (const Array& array : found) names.push_back(array.field.name);
+  std::erase(names, data.label);
+  if (!data.label.empty()) names.push_back(data.label);
+  std::vector<Array> chosen;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto named = std::find_if(found.begin(), found.end(),
+                                    [&](const Array& a) { return a.field.name == names[i]; });
+    if (named == found.end()) {
+      std::vector<std::string> there;
+      for (size_t a = 0; a < found.size() && a < 20; ++a) there.push_back(found[a].field.name);
+      const bool is_label = !data.label.empty() && i + 1 == names.size();
+      return absl::FailedPreconditionError(
+          absl::StrCat(is_label ? "data.label" : "data.keys", ": the files hold no array '",
+                       names[i], "'; they hold: ", absl::StrJoin(there, ", ")));
+    }
+    chosen.push_back(*named);
+  }
+  return chosen;
+}
+
+}  // namespace muster

@@ -1,0 +1,166 @@
+#include "lib/data/byte_source.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/memory_cgroup.h"
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+class File final : public ByteSource {
+ public:
+  File(std::string path, const struct stat& found) : path_(std::move(path)), found_(found) {}
+
+  const std::string& name() const override { return path_; }
+  uint64_t size() const override { return static_cast<uint64_t>(found_.st_size); }
+
+  absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
+    for (const Piece& piece : pieces) MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
+    const Descriptor file(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat now {};
+    if (!file.is_open() || fstat(file.get(), &now) != 0)
+      return Bad(*this, std::generic_category().message(errno));
+    if (!IsAsFound(now)) return Bad(*this, "it has changed since the job began");
+    for (const Piece& piece : pieces) MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), piece));
+    return absl::OkStatus();
+  }
+
+ private:
+  bool IsAsFound(const struct stat& now) const {
+    return S_ISREG(now.st_mode) && now.st_size == found_.st_size &&
+           now.st_mtim.tv_sec == found_.st_mtim.tv_sec &&
+           now.st_mtim.tv_nsec == found_.st_mtim.tv_nsec;
+  }
+
+  absl::Status ReadPiece(int file, const Piece& piece) const {
+    for (size_t done = 0; done < piece.into.size();) {
+      const ssize_t got = pread(file, piece.into.data() + done, piece.into.size() - done,
+                                static_cast<off_t>(piece.offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return BadAt(*this, piece.offset + done, std::generic_category().message(errno));
+      if (got == 0) return BadAt(*this, piece.offset + done, "it became shorter while it was read");
+      done += static_cast<size_t>(got);
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string path_;
+  const struct stat found_;
+};
+
+class Memory final : public ByteSource {
+ public:
+  Memory(std::string name, std::string bytes) : name_(std::move(name)), bytes_(std::move(bytes)) {}
+
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return bytes_.size(); }
+
+  absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
+    for (const Piece& piece : pieces) {
+      MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
+      if (!piece.into.empty())
+        std::memcpy(piece.into.data(), bytes_.data() + piece.offset, piece.into.size());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string name_;
+  const std::string bytes_;
+};
+
+class Part final : public ByteSource {
+ public:
+  Part(SourcePtr whole, std::string name, uint64_t offset, uint64_t size)
+      : whole_(std::move(whole)), name_(std::move(name)), offset_(offset), size_(size) {}
+
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return size_; }
+
+  absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
+    std::vector<Piece> of_whole(pieces.begin(), pieces.end());
+    for (Piece& piece : of_whole) {
+      MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
+      piece.offset += offset_;
+    }
+    return whole_->ReadEach(of_whole);
+  }
+
+ private:
+  const SourcePtr whole_;
+  const std::string name_;
+  const uint64_t offset_;
+  const uint64_t size_;
+};
+
+}  // namespace
+
+absl::Status ByteSource::CheckPlace(const Piece& piece) const {
+  if (piece.offset <= size() && piece.into.size() <= size() - piece.offset) return absl::OkStatus();
+  return BadAt(*this, piece.offset, absl::StrCat(piece.into.size(), " bytes are missing"));
+}
+
+bool IsMadeWhileRead(int fd) {
+  struct statfs system {};
+  if (fstatfs(fd, &system) != 0) return false;
+  const auto type = static_cast<uint64_t>(system.f_type);
+  return type == PROC_SUPER_MAGIC || type == DEBUGFS_MAGIC || type == TRACEFS_MAGIC;
+}
+
+absl::StatusOr<SourcePtr> FileSource(const std::string& path) {
+  const auto bad = [&](const std::string& why) {
+    return absl::DataLossError(absl::StrCat(path, ": ", why));
+  };
+  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat found {};
+  if (file.get() < 0 || fstat(file.get(), &found) != 0)
+    return bad(std::generic_category().message(errno));
+  if (!S_ISREG(found.st_mode)) return bad("it is no file any more");
+  if (IsMadeWhileRead(file.get()))
+    return bad("it is no stored file: the system makes it while it is read");
+  return std::make_shared<File>(path, found);
+}
+
+SourcePtr MemorySource(std::string name, std::string bytes) {
+  return std::make_shared<Memory>(std::move(name), std::move(bytes));
+}
+
+SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size) {
+  return std::make_shared<Part>(std::move(whole), std::move(name), offset, size);
+}
+
+uint64_t MostInMemory() { return static_cast<uint64_t>(MemoryForUs()) / 2; }
+
+absl::StatusOr<std::string> ReadAll(const ByteSource& source, uint64_t most) {
+  if (source.size() > most)
+    return absl::ResourceExhaustedError(absl::StrCat(source.name(), ": it has ", source.size(),
+                                                     " bytes, and at most ", most,
+                                                     " may be held in memory at once"));
+  std::string bytes(source.size(), '\0');
+  MUSTER_RETURN_IF_ERROR(
+      source.ReadAt(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
+  return bytes;
+}
+
+absl::Status BadAt(const ByteSource& source, uint64_t offset, absl::string_view why) {
+  return absl::DataLossError(absl::StrCat(source.name(), ": at byte ", offset, ": ", why));
+}
+
+absl::Status Bad(const ByteSource& source, absl::string_view why) {
+  return absl::DataLossError(absl::StrCat(source.name(), ": ", why));
+}
+
+}  // namespace muster

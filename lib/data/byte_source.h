@@ -1,0 +1,67 @@
+// Bytes that samples are read from: a file, a part of one, or memory. Whatever reads a format reads
+// from one of these, so that it can be tried with any bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace muster {
+
+// Bytes from `offset`, as many as `into` has.
+struct Piece {
+  uint64_t offset = 0;
+  absl::Span<std::byte> into;
+};
+
+// Does not change; any thread.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  virtual const std::string& name() const = 0;  // for people: the file's path
+  virtual uint64_t size() const = 0;
+  // All of each. kDataLoss: they are not there, cannot be read, or the file is not the one that was
+  // opened any more; the message names it and the place.
+  virtual absl::Status ReadEach(absl::Span<const Piece> pieces) const = 0;
+
+  absl::Status ReadAt(uint64_t offset, absl::Span<std::byte> into) const {
+    const Piece piece{offset, into};
+    return ReadEach({&piece, 1});
+  }
+
+ protected:
+  absl::Status CheckPlace(const Piece& piece) const;
+};
+
+using SourcePtr = std::shared_ptr<const ByteSource>;
+
+// A regular file. It is opened anew for each read, for all its pieces, so that no number of files
+// takes descriptors, and must then have the size and the time of modification that it had.
+// kDataLoss: it cannot be.
+absl::StatusOr<SourcePtr> FileSource(const std::string& path);
+
+SourcePtr MemorySource(std::string name, std::string bytes);
+
+// [offset, offset + size) of another, which has so many.
+SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size);
+
+// So many bytes of data may stand in memory: half of what this process may have.
+uint64_t MostInMemory();
+
+// All of it. kResourceExhausted: more than `most`.
+absl::StatusOr<std::string> ReadAll(const ByteSource& source, uint64_t most);
+
+// kDataLoss: "NAME: at byte 12: why".
+absl::Status BadAt(const ByteSource& source, uint64_t offset, absl::string_view why);
+absl::Status Bad(const ByteSource& source, absl::string_view why);
+
+// The system makes what is read there on the way, some of it without end, and differently for each
+// process. What sysfs makes has an end, and is found to be shorter than it says.
+bool IsMadeWhileRead(int fd);
+
+}  // namespace muster

@@ -1,0 +1,55 @@
+// The formats of data sets, as one table: how the files of data.paths become one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/data/byte_source.h"
+#include "lib/data/file_walk.h"
+#include "muster/data_set.h"
+
+namespace muster {
+
+// Files in the order of the walk, each opened once.
+struct DataFile {
+  SourcePtr source;
+  WalkedFile place;
+};
+using DataFiles = std::vector<DataFile>;
+
+// A data set as its files have it, before anything is computed with it.
+struct StoredSet {
+  std::unique_ptr<DataSet> set;
+  bool has_label = false;   // the last field is one
+  bool is_picture = false;  // the first field is (channels, height, width) of bytes 0 to 255
+};
+
+struct FormatRule {
+  DataFormat format;
+  absl::StatusOr<StoredSet> (*open)(const DataFiles& files, const DataSpec& data);
+};
+
+// nullptr: none; text is read by ReadCorpus.
+const FormatRule* FindFormat(DataFormat format);
+
+// RFC 4180, of numbers and, in the columns of data.classes, names: float32 "input" of the columns'
+// number, and the label. The cells are held in memory.
+absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data);
+// .npy and .npz: NumPy, "NEP 1" and zip's APPNOTE. The key of a .npy is its name without ending.
+absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data);
+// https://huggingface.co/docs/safetensors, "Format".
+absl::StatusOr<StoredSet> OpenSafetensors(const DataFiles& files, const DataSpec& data);
+// MNIST's (LeCun, "The MNIST database"), gzip's too. Files of one dimension are "label", those of
+// more "image" (bytes of two dimensions a sample) or "input".
+absl::StatusOr<StoredSet> OpenIdx(const DataFiles& files, const DataSpec& data);
+// The binary version of Krizhevsky's CIFAR-10 and CIFAR-100: "image" and "label" (the fine one).
+absl::StatusOr<StoredSet> OpenCifar10(const DataFiles& files, const DataSpec& data);
+absl::StatusOr<StoredSet> OpenCifar100(const DataFiles& files, const DataSpec& data);
+// JPEG and PNG: "image", and as "label" the number of its folder among all, by name.
+absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data);
+// Tar files of WebDataset: "image" of .jpg, .jpeg and .png, "label" of .cls.
+absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec& data);
+
+}  // namespace muster

@@ -1,0 +1,116 @@
+#include "lib/data/jpeg.h"
+
+#include <csetjmp>
+#include <cstdio>
+
+// After <cstdio>, which it needs.
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+// A progressive file may name any number of passes over all pixels.
+constexpr int kMostScans = 32;
+
+struct Errors {
+  jpeg_error_mgr manager{};  // first, so that a pointer to it is one to this
+  jpeg_progress_mgr progress{};
+  std::jmp_buf back{};
+  char said[JMSG_LENGTH_MAX] = {};
+};
+
+Errors& ErrorsOf(j_common_ptr of) { return *reinterpret_cast<Errors*>(of->err); }
+
+[[noreturn]] void Leave(j_common_ptr of) {
+  of->err->format_message(of, ErrorsOf(of).said);
+  std::longjmp(ErrorsOf(of).back, 1);
+}
+
+// libjpeg goes on with gray where the data has ended. Other warnings are of what does no harm.
+void Warn(j_common_ptr of, int level) {
+  if (level >= 0) return;
+  ++of->err->num_warnings;
+  if (of->err->msg_code == JWRN_JPEG_EOF || of->err->msg_code == JWRN_HIT_MARKER) Leave(of);
+}
+
+void CountScans(j_common_ptr of) {
+  if (reinterpret_cast<j_decompress_ptr>(of)->input_scan_number <= kMostScans) return;
+  std::snprintf(ErrorsOf(of).said, sizeof(ErrorsOf(of).said), "it has more than %d scans",
+                kMostScans);
+  std::longjmp(ErrorsOf(of).back, 1);
+}
+
+// Nothing here has a destructor, since longjmp would leave it out. False: `errors.said` tells.
+bool Begin(jpeg_decompress_struct& jpeg, Errors& errors, absl::string_view encoded) {
+  jpeg.err = jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = Leave;
+  errors.manager.emit_message = Warn;
+  errors.progress.progress_monitor = CountScans;
+  if (setjmp(errors.back) != 0) return false;
+  jpeg_create_decompress(&jpeg);
+  jpeg.progress = &errors.progress;
+  jpeg_mem_src(&jpeg, reinterpret_cast<const unsigned char*>(encoded.data()),
+               static_cast<unsigned long>(encoded.size()));  // NOLINT(google-runtime-int): its type
+  jpeg_read_header(&jpeg, TRUE);
+  return true;
+}
+
+bool ReadPixels(jpeg_decompress_struct& jpeg, Errors& errors, uint8_t* pixels) {
+  if (setjmp(errors.back) != 0) return false;
+  jpeg.out_color_space = JCS_RGB;
+  jpeg.dct_method = JDCT_ISLOW;
+  jpeg_start_decompress(&jpeg);
+  while (jpeg.output_scanline < jpeg.output_height) {
+    JSAMPROW row = pixels + size_t{jpeg.output_scanline} * jpeg.output_width * 3;
+    jpeg_read_scanlines(&jpeg, &row, 1);
+  }
+  jpeg_finish_decompress(&jpeg);
+  return true;
+}
+
+class Decoder {
+ public:
+  ~Decoder() { jpeg_destroy_decompress(&jpeg_); }
+
+  absl::StatusOr<Image> Decode(absl::string_view encoded, bool size_alone) {
+    if (!Begin(jpeg_, errors_, encoded)) return Failed();
+    Image image{{jpeg_.image_height, jpeg_.image_width}, 3, {}};
+    if (uint64_t{jpeg_.image_height} * jpeg_.image_width > kMostPixels)
+      return absl::DataLossError(absl::StrCat("a JPEG of ", image.size.width, " by ",
+                                              image.size.height, " pixels; at most ", kMostPixels,
+                                              " in all are allowed"));
+    if (jpeg_.num_components != 1 && jpeg_.num_components != 3)
+      return absl::DataLossError(
+          absl::StrCat("a JPEG with ", jpeg_.num_components,
+                       " channels; gray ones and those of red, green and blue can be read"));
+    if (size_alone) return image;
+    image.pixels.resize(static_cast<size_t>(image.size.height * image.size.width * 3));
+    if (!ReadPixels(jpeg_, errors_, image.pixels.data())) return Failed();
+    return image;
+  }
+
+ private:
+  absl::Status Failed() const {
+    return absl::DataLossError(absl::StrCat("a broken JPEG: ", errors_.said));
+  }
+
+  Errors errors_;
+  jpeg_decompress_struct jpeg_{};
+};
+
+}  // namespace
+
+absl::StatusOr<Image> DecodeJpeg(absl::string_view encoded, bool size_alone) {
+  return Decoder().Decode(encoded, size_alone);
+}
+
+std::string JpegDecoder() {
+  constexpr int kNumber = LIBJPEG_TURBO_VERSION_NUMBER;  // 2001005 is 2.1.5
+  return absl::StrCat("libjpeg-turbo ", kNumber / 1'000'000, ".", kNumber / 1000 % 1000, ".",
+                      kNumber % 1000);
+}
+
+}  // namespace muster

@@ -1,0 +1,109 @@
+#include "lib/data/png.h"
+
+#include <png.h>
+
+#include <csetjmp>
+#include <cstring>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+constexpr png_uint_32 kMostSide = 1 << 20;
+constexpr png_alloc_size_t kMostChunkBytes = 8 << 20;
+
+// What of the file is not read yet, and what went wrong.
+struct Reading {
+  absl::string_view left;
+  char said[200] = {};
+};
+
+[[noreturn]] void Leave(png_structp png, png_const_charp why) {
+  auto* reading = static_cast<Reading*>(png_get_error_ptr(png));
+  std::strncpy(reading->said, why, sizeof(reading->said) - 1);
+  png_longjmp(png, 1);
+}
+
+void Ignore(png_structp, png_const_charp) {}
+
+void Take(png_structp png, png_bytep into, size_t bytes) {
+  auto* reading = static_cast<Reading*>(png_get_io_ptr(png));
+  if (bytes > reading->left.size()) png_error(png, "it is cut off");
+  std::memcpy(into, reading->left.data(), bytes);
+  reading->left.remove_prefix(bytes);
+}
+
+// Nothing in these two has a destructor, since longjmp would leave it out. False: `said` tells.
+bool ReadHeader(png_structp png, png_infop info) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  png_set_user_limits(png, kMostSide, kMostSide);
+  png_set_chunk_malloc_max(png, kMostChunkBytes);
+  png_read_info(png, info);
+  return true;
+}
+
+bool ReadPixels(png_structp png, png_infop info, png_bytepp rows, size_t row_bytes) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  png_set_expand(png);
+  png_set_strip_16(png);
+  png_set_strip_alpha(png);
+  png_set_gray_to_rgb(png);
+  png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  if (png_get_rowbytes(png, info) != row_bytes) png_error(png, "its channels are not known");
+  png_read_image(png, rows);
+  png_read_end(png, nullptr);
+  return true;
+}
+
+class Decoder {
+ public:
+  explicit Decoder(absl::string_view encoded)
+      : reading_{encoded, {}},
+        png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, Leave, Ignore)),
+        info_(png_ == nullptr ? nullptr : png_create_info_struct(png_)) {}
+  ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  absl::StatusOr<Image> Decode(bool size_alone) {
+    if (info_ == nullptr) return absl::ResourceExhaustedError("no memory to decode a PNG");
+    png_set_read_fn(png_, &reading_, Take);
+    if (!ReadHeader(png_, info_)) return Failed();
+    Image image{{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, 3, {}};
+    if (static_cast<uint64_t>(image.size.height) * static_cast<uint64_t>(image.size.width) >
+        kMostPixels)
+      return absl::DataLossError(absl::StrCat("a PNG of ", image.size.width, " by ",
+                                              image.size.height, " pixels; at most ", kMostPixels,
+                                              " in all are allowed"));
+    if (size_alone) return image;
+    const auto row_bytes = static_cast<size_t>(image.size.width) * 3;
+    image.pixels.resize(row_bytes * static_cast<size_t>(image.size.height));
+    std::vector<png_bytep> rows;
+    for (size_t y = 0; y < static_cast<size_t>(image.size.height); ++y)
+      rows.push_back(image.pixels.data() + y * row_bytes);
+    if (!ReadPixels(png_, info_, rows.data(), row_bytes)) return Failed();
+    return image;
+  }
+
+ private:
+  absl::Status Failed() const {
+    return absl::DataLossError(absl::StrCat("a broken PNG: ", reading_.said));
+  }
+
+  Reading reading_;
+  png_structp png_;
+  png_infop info_;
+};
+
+}  // namespace
+
+absl::StatusOr<Image> DecodePng(absl::string_view encoded, bool size_alone) {
+  return Decoder(encoded).Decode(size_alone);
+}
+
+std::string PngDecoder() { return absl::StrCat("libpng ", png_get_libpng_ver(nullptr)); }
+
+}  // namespace muster

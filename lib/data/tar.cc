@@ -1,0 +1,118 @@
+#include "lib/data/tar.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kBlock = 512;
+constexpr uint64_t kMostExtraBytes = uint64_t{1} << 20;  // of a header that describes the next file
+constexpr size_t kMostMembers = size_t{1} << 24;
+
+// Octal digits, or, with the first bit set, a number of base 256.
+std::optional<uint64_t> Number(absl::string_view field) {
+  uint64_t number = 0;
+  if (!field.empty() && (static_cast<unsigned char>(field[0]) & 0x80) != 0) {
+    for (size_t i = 1; i < field.size(); ++i) {
+      if (number >> 55 != 0) return std::nullopt;
+      number = number << 8 | static_cast<unsigned char>(field[i]);
+    }
+    return number;
+  }
+  for (const char c : field) {
+    if (c == ' ' || c == '\0') {
+      if (number != 0) break;
+      continue;
+    }
+    if (c < '0' || c > '7' || number >> 60 != 0) return std::nullopt;
+    number = number << 3 | static_cast<uint64_t>(c - '0');
+  }
+  return number;
+}
+
+absl::string_view UpToZero(absl::string_view field) { return field.substr(0, field.find('\0')); }
+
+bool ChecksumFits(absl::string_view header) {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < header.size(); ++i)
+    sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(header[i]);
+  const std::optional<uint64_t> said = Number(header.substr(148, 8));
+  return said && *said == sum;
+}
+
+// "20 path=a/b.jpg\n", so many bytes each.
+absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view records,
+                     std::string& name, std::vector<uint64_t>& bytes) {
+  while (!records.empty()) {
+    const size_t blank = records.find(' ');
+    uint64_t length = 0;
+    if (blank == absl::string_view::npos || !absl::SimpleAtoi(records.substr(0, blank), &length) ||
+        length <= blank + 1 || length > records.size() || records[length - 1] != '\n')
+      return BadAt(tar, at, "a header of pax is broken");
+    const std::pair<absl::string_view, absl::string_view> pair =
+        absl::StrSplit(records.substr(blank + 1, length - blank - 2), absl::MaxSplits('=', 1));
+    uint64_t number = 0;
+    if (pair.first == "path") name = std::string(pair.second);
+    if (pair.first == "size") {
+      if (!absl::SimpleAtoi(pair.second, &number)) return BadAt(tar, at, "a size of pax is broken");
+      bytes = {number};
+    }
+    records.remove_prefix(length);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
+  std::vector<TarMember> members;
+  std::string long_name;
+  std::vector<uint64_t> long_size;  // none, or the one of the next file
+  for (uint64_t at = 0; at < tar.size();) {
+    if (tar.size() - at < kBlock) return BadAt(tar, at, "it is cut off");
+    std::string header(kBlock, '\0');
+    MUSTER_RETURN_IF_ERROR(
+        tar.ReadAt(at, {reinterpret_cast<std::byte*>(header.data()), header.size()}));
+    if (header.find_first_not_of('\0') == std::string::npos) return members;  // the end's mark
+    if (!ChecksumFits(header)) return BadAt(tar, at, "no header of tar stands here");
+    const absl::string_view view = header;
+    const std::optional<uint64_t> field = Number(view.substr(124, 12));
+    const char kind = header[156];
+    const uint64_t bytes =
+        kind != 'x' && !long_size.empty() ? long_size[0] : field.value_or(tar.size());
+    const uint64_t begin = at + kBlock;
+    if (!field || bytes > tar.size() - begin)
+      return BadAt(tar, at,
+                   absl::StrCat("'", UpToZero(view.substr(0, 100)), "' would end behind the file"));
+    if (kind == 'x' || kind == 'g' || kind == 'L' || kind == 'K') {
+      if (bytes > kMostExtraBytes) return BadAt(tar, at, "a header has more than a megabyte");
+      std::string extra(static_cast<size_t>(bytes), '\0');
+      MUSTER_RETURN_IF_ERROR(
+          tar.ReadAt(begin, {reinterpret_cast<std::byte*>(extra.data()), extra.size()}));
+      if (kind == 'L') long_name = std::string(UpToZero(extra));
+      if (kind == 'x') MUSTER_RETURN_IF_ERROR(TakePax(tar, at, extra, long_name, long_size));
+    } else {
+      std::string name(UpToZero(view.substr(0, 100)));
+      const absl::string_view prefix = UpToZero(view.substr(345, 155));
+      if (view.substr(257, 6) == absl::string_view("ustar\0", 6) && !prefix.empty())
+        name = absl::StrCat(prefix, "/", name);
+      if (!long_name.empty()) name = std::exchange(long_name, "");
+      long_size.clear();
+      if (kind == '0' || kind == '\0' || kind == '7')
+        members.push_back({std::move(name), begin, bytes});
+      if (members.size() > kMostMembers)
+        return BadAt(tar, at, absl::StrCat("it holds more than ", kMostMembers, " files"));
+    }
+    const uint64_t blocks = (bytes + kBlock - 1) / kBlock;
+    at = begin + std::min(blocks * kBlock, tar.size() - begin);
+  }
+  return members;
+}
+
+}  // namespace muster

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "lib/base/status.h"
+#include "lib/data/formats.h"
+#include "lib/data/image_set.h"
+#include "lib/data/tar.h"
+
+namespace muster {
+namespace {
+
+constexpr uint64_t kMostLabelBytes = 32;
+
+// "a/b.c.jpg" is the file "c.jpg" of the sample "a/b".
+std::pair<std::string, std::string> SampleAndKind(const std::string& name) {
+  const size_t slash = name.rfind('/');
+  const size_t dot = name.find('.', slash == std::string::npos ? 0 : slash);
+  if (dot == std::string::npos) return {name, ""};
+  return {name.substr(0, dot), absl::AsciiStrToLower(name.substr(dot + 1))};
+}
+
+absl::StatusOr<int64_t> ReadLabel(const ByteSource& file) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadAll(file, kMostLabelBytes));
+  int64_t label = 0;
+  if (!absl::SimpleAtoi(text, &label)) return Bad(file, "a label (.cls) is a whole number");
+  return label;
+}
+
+// The files of one sample stand side by side.
+struct Sample {
+  SourcePtr tar;
+  std::string name;
+  SourcePtr image;
+  std::optional<int64_t> label;
+};
+
+class Samples {
+ public:
+  absl::Status Add(const SourcePtr& tar, const TarMember& member) {
+    const auto [name, kind] = SampleAndKind(member.name);
+    if (samples_.empty() || samples_.back().name != name || samples_.back().tar != tar)
+      samples_.push_back({tar, name, nullptr, {}});
+    Sample& sample = samples_.back();
+    SourcePtr file =
+        PartOf(tar, absl::StrCat(tar->name(), " (", member.name, ")"), member.at, member.bytes);
+    if (kind == "cls") {
+      MUSTER_ASSIGN_OR_RETURN(sample.label, ReadLabel(*file));
+    } else if (kind == "jpg" || kind == "jpeg" || kind == "png") {
+      if (sample.image != nullptr) return Bad(*file, "its sample has another image already");
+      sample.image = std::move(file);
+    }
+    return absl::OkStatus();
+  }
+
+  // Samples without an image are none: a tar may hold a file that describes it.
+  absl::StatusOr<std::vector<EncodedImage>> Finish(bool& has_label) {
+    std::erase_if(samples_, [](const Sample& sample) { return sample.image == nullptr; });
+    has_label = !samples_.empty() && samples_.front().label.has_value();
+    std::vector<EncodedImage> images;
+    for (const Sample& sample : samples_) {
+      if (sample.label.has_value() != has_label)
+        return Bad(*sample.image, has_label ? "its sample has no label (.cls), and the first has"
+                                            : "its sample has a label, and the first has none");
+      images.push_back({sample.image, sample.label.value_or(0)});
+    }
+    return images;
+  }
+
+ private:
+  std::vector<Sample> samples_;
+};
+
+}  // namespace
+
+absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec& data) {
+  Samples samples;
+  for (const DataFile& file : files) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<TarMember> members, ReadTar(*file.source));
+    for (const TarMember& member : members)
+      MUSTER_RETURN_IF_ERROR(samples.Add(file.source, member));
+  }
+  bool has_label = false;
+  MUSTER_ASSIGN_OR_RETURN(std::vector<EncodedImage> images, samples.Finish(has_label));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set,
+                          MakeImageSet(std::move(images), has_label, data));
+  return StoredSet{std::move(set), has_label, true};
+}
+
+}  // namespace muster

@@ -1,0 +1,752 @@
+#include "muster/data_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <ostream>
+#include <set>
+#include <thread>
+
+#include "lib/data/image.h"
+#include "tests/lib/data/written_files.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Files {
+ public:
+  Files() {
+    std::string name = (fs::temp_directory_path() / "data_set_XXXXXX").string();
+    root_ = mkdtemp(name.data());
+  }
+  ~Files() { fs::remove_all(root_); }
+  Files(const Files&) = delete;
+  Files& operator=(const Files&) = delete;
+
+  std::string Write(const std::string& name, const std::string& content) const {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name, std::ios::binary) << content;
+    return (root_ / name).string();
+  }
+  std::string root() const { return root_.string(); }
+
+ private:
+  fs::path root_;
+};
+
+std::unique_ptr<DataSet> Opened(const DataSpec& data, DataPart part = DataPart::kTraining) {
+  absl::StatusOr<std::unique_ptr<DataSet>> set = OpenDataSet(data, 7, part);
+  EXPECT_TRUE(set.ok()) << set.status();
+  return set.ok() ? *std::move(set) : nullptr;
+}
+
+template <class T>
+std::vector<T> Values(absl::Span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+// All elements of a field of these samples, in their order.
+template <class T>
+std::vector<T> Read(const DataSet& set, size_t field, const std::vector<uint64_t>& ids,
+                    int64_t epoch = 0) {
+  const absl::StatusOr<Batch> batch = set.Read(epoch, ids);
+  EXPECT_TRUE(batch.ok()) << batch.status();
+  return batch.ok() ? Values<T>(batch->of(field)) : std::vector<T>();
+}
+
+// ---- CSV
+
+TEST(Csv, ColumnsAreFoundByNameInEachFile) {
+  const Files files;
+  files.Write("a.csv", "id,x,y,price\n1,0.5,2,10\n2,-1e-3,+4,20\r\n");
+  files.Write("b.csv", "\xef\xbb\xbfprice,y,x,id\n30,\"6\", 7.25 ,3\n\n");
+  const auto set = Opened({.paths = {files.root()},
+                           .format = DataFormat::kCsv,
+                           .columns = {"y", "x"},
+                           .label = "price"});
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->Samples(), 3u);
+  EXPECT_THAT(set->Fields(), ElementsAre(DataField{"input", TensorType::kFloat32, {2}},
+                                         DataField{"label", TensorType::kFloat32, {}}));
+  EXPECT_THAT(Read<float>(*set, 0, {2, 0, 1}), ElementsAre(6, 7.25f, 2, 0.5f, 4, -1e-3f));
+  EXPECT_THAT(Read<float>(*set, 1, {2, 0, 1}), ElementsAre(30, 10, 20));
+}
+
+TEST(Csv, WithoutAHeaderColumnsHaveNumbers) {
+  const Files files;
+  const std::string file = files.Write("a.csv", "1;2;3\n4;5;6");
+  const auto set = Opened({.paths = {file},
+                           .format = DataFormat::kCsv,
+                           .label = "1",
+                           .header = false,
+                           .delimiter = ";"});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {0, 1}), ElementsAre(2, 3, 5, 6));
+  EXPECT_THAT(Read<float>(*set, 1, {0, 1}), ElementsAre(1, 4));
+}
+
+TEST(Csv, NamesAreNumberedInTheirOrderWhateverComesFirst) {
+  const Files files;
+  files.Write("a.csv", "colour,kind\nred,\"a, b\"\nblue,c\ngreen,\"say \"\"no\"\"\"\nred,c\n");
+  const auto set = Opened({.paths = {files.root()},
+                           .format = DataFormat::kCsv,
+                           .label = "kind",
+                           .classes = {"colour", "kind"}});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {0, 1, 2, 3}), ElementsAre(2, 0, 1, 2));
+  EXPECT_EQ(set->Fields()[1].type, TensorType::kInt64);
+  EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1, 2, 3}), ElementsAre(0, 1, 2, 1));
+}
+
+TEST(Csv, WholeNumbersAsClassesStandForThemselves) {
+  const Files files;
+  files.Write("a.csv", "x,digit\n0,7\n0,10\n0,2\n");
+  const auto set = Opened({.paths = {files.root()},
+                           .format = DataFormat::kCsv,
+                           .label = "digit",
+                           .classes = {"digit"}});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1, 2}), ElementsAre(7, 10, 2));
+}
+
+TEST(Csv, ColumnsTakeAShapeAndAMeanEach) {
+  const Files files;
+  files.Write("a.csv", "a,b,c,d\n1,2,3,4\n");
+  const auto shaped =
+      Opened({.paths = {files.root()}, .format = DataFormat::kCsv, .shape = {1, 2, 2}});
+  ASSERT_NE(shaped, nullptr);
+  EXPECT_THAT(shaped->Fields()[0].shape, ElementsAre(1, 2, 2));
+  const auto normal = Opened({.paths = {files.root()},
+                              .format = DataFormat::kCsv,
+                              .mean = {1, 1, 1, 2},
+                              .deviation = {2}});
+  ASSERT_NE(normal, nullptr);
+  EXPECT_THAT(Read<float>(*normal, 0, {0}), ElementsAre(0, 0.5f, 1, 1));
+}
+
+// ---- arrays
+
+TEST(Numpy, FilesOfOneNameAreOneArrayAndReadInPlace) {
+  const Files files;
+  files.Write("1/x.npy", Npy("<f4", {2, 3}, Bytes<float>({0, 1, 2, 3, 4, 5})));
+  files.Write("1/y.npy", Npy("<i4", {2}, Bytes<int32_t>({-1, 5})));
+  files.Write("2/x.npy", Npy("<f4", {1, 3}, Bytes<float>({6, 7, 8})));
+  files.Write("2/y.npy", Npy("<i4", {1}, Bytes<int32_t>({9})));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kNumpy, .label = "y"});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(set->Fields(), ElementsAre(DataField{"x", TensorType::kFloat32, {3}},
+                                         DataField{"y", TensorType::kInt64, {}}));
+  EXPECT_THAT(Read<float>(*set, 0, {2, 0}), ElementsAre(6, 7, 8, 0, 1, 2));
+  EXPECT_THAT(Read<int64_t>(*set, 1, {2, 0, 1}), ElementsAre(9, -1, 5));
+}
+
+TEST(Numpy, StoredAndDeflatedMembersAreTheSame) {
+  const Files files;
+  const std::string x = Npy("<i8", {2, 2}, Bytes<int64_t>({1, 2, 3, 4}));
+  const std::string y = Npy("|u1", {2}, "\x07\x09");
+  std::vector<std::string> hashes;
+  for (const bool deflated : {false, true}) {
+    SCOPED_TRACE(deflated);
+    const std::string file =
+        files.Write(absl::StrCat(deflated, ".npz"), Zip({{"x.npy", x}, {"y.npy", y}}, deflated));
+    const auto set =
+        Opened({.paths = {file}, .format = DataFormat::kNumpy, .keys = {"x"}, .label = "y"});
+    ASSERT_NE(set, nullptr);
+    EXPECT_THAT(Read<int64_t>(*set, 0, {1, 0}), ElementsAre(3, 4, 1, 2));
+    EXPECT_THAT(Read<int64_t>(*set, 1, {1, 0}), ElementsAre(9, 7));
+    hashes.push_back(set->ContentHash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Numpy, OtherRealsBecomeFloat32WhateverTheirByteOrder) {
+  const Files files;
+  const uint64_t one_and_a_half = 0x3ff8000000000000u;
+  std::string swapped = Little(one_and_a_half);
+  std::reverse(swapped.begin(), swapped.end());
+  files.Write("a.npy", Npy(">f8", {1, 1}, swapped));
+  files.Write("b.npy", Npy("<f2", {1, 3}, Bytes<uint16_t>({0x3c00, 0xc000, 0x0001})));
+  files.Write("c.npy", Npy("<f8", {1}, Bytes<double>({1e-40})));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kNumpy});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {0}), ElementsAre(1.5f));
+  EXPECT_THAT(Read<float>(*set, 1, {0}), ElementsAre(1, -2, 0x1p-24f));
+  EXPECT_THAT(Read<float>(*set, 2, {0}), ElementsAre(0));  // below float32's normal range
+}
+
+TEST(Safetensors, TensorsAreFields) {
+  const Files files;
+  const std::string file = files.Write(
+      "a.safetensors", Safetensors(R"({"__metadata__":{"format":"pt"},)"
+                                   R"("x":{"dtype":"BF16","shape":[2,2],"data_offsets":[2,10]},)"
+                                   R"("y":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+                                   "\x03\x04" + Bytes<uint16_t>({0x3f80, 0x4000, 0xbf80, 0x0000})));
+  const auto set = Opened({.paths = {file}, .format = DataFormat::kSafetensors, .label = "y"});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {1, 0}), ElementsAre(-1, 0, 1, 2));
+  EXPECT_THAT(Read<int64_t>(*set, 1, {1, 0}), ElementsAre(4, 3));
+}
+
+TEST(IdxFormat, MnistsImagesAndLabelsAlsoInGzip) {
+  const Files files;
+  files.Write("train-images-idx3-ubyte",
+              Idx(8, {2, 2, 2}, std::string("\x00\xff\x33\x66\x01\x02\x03\x04", 8)));
+  files.Write("train-labels-idx1-ubyte.gz", Gzip(Idx(8, {2}, "\x05\x09")));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kIdx});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(set->Fields(), ElementsAre(DataField{"image", TensorType::kFloat32, {1, 2, 2}},
+                                         DataField{"label", TensorType::kInt64, {}}));
+  EXPECT_THAT(Read<float>(*set, 0, {0}), ElementsAre(0, 1, 0.2f, 0.4f));
+  EXPECT_THAT(Read<int64_t>(*set, 1, {1, 0}), ElementsAre(9, 5));
+}
+
+TEST(IdxFormat, WiderNumbersStandInBigEndian) {
+  const Files files;
+  files.Write("a", Idx(0x0c, {2, 1}, Big32(1) + Big32(static_cast<uint32_t>(-2))));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kIdx});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<int32_t>(*set, 0, {0, 1}), ElementsAre(1, -2));
+}
+
+std::string CifarRecord(const std::string& labels, char first, char last) {
+  std::string image(3072, '\0');
+  image.front() = first;
+  image.back() = last;
+  return labels + image;
+}
+
+TEST(Cifar, RecordsOfBothKinds) {
+  const Files files;
+  const std::string ten = files.Write(
+      "10.bin", CifarRecord("\x03", '\x33', '\xff') + CifarRecord("\x09", '\x00', '\x66'));
+  const std::string hundred = files.Write("100.bin", CifarRecord("\x11\x63", '\x33', '\xff'));
+  const auto of_ten = Opened({.paths = {ten}, .format = DataFormat::kCifar10});
+  const auto of_hundred = Opened({.paths = {hundred}, .format = DataFormat::kCifar100});
+  ASSERT_TRUE(of_ten != nullptr && of_hundred != nullptr);
+  EXPECT_THAT(Read<int64_t>(*of_ten, 1, {1, 0}), ElementsAre(9, 3));
+  const std::vector<float> image = Read<float>(*of_ten, 0, {0});
+  EXPECT_EQ(image.size(), 3072u);
+  EXPECT_EQ(image.front(), 0.2f);
+  EXPECT_EQ(image.back(), 1);
+  EXPECT_THAT(Read<int64_t>(*of_hundred, 1, {0}), ElementsAre(99));
+}
+
+TEST(Text, RowsOfSoManyBytes) {
+  const Files files;
+  files.Write("a", "abcd");
+  files.Write("b", "ef");
+  const auto set = Opened({.paths = {files.root()}, .shape = {3}});
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->Samples(), 2u);  // "abc", "d", a zero, "e"; "f" is left
+  EXPECT_THAT(Read<char>(*set, 0, {1}), ElementsAre('d', '\0', 'e'));
+}
+
+// ---- images
+
+TEST(Images, FoldersAreClassesInTheOrderOfTheirNames) {
+  const Files files;
+  files.Write("dog/1.png", Png(Slope(4, 4)));
+  files.Write("cat/b/2.png", Png(Slope(4, 4)));
+  files.Write("cat/a.jpg", Jpeg(Slope(4, 4)));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kImages});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(set->Fields(), ElementsAre(DataField{"image", TensorType::kFloat32, {3, 4, 4}},
+                                         DataField{"label", TensorType::kInt64, {}}));
+  EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1, 2}), ElementsAre(0, 0, 1));
+  const std::vector<float> image = Read<float>(*set, 0, {2});
+  EXPECT_EQ(image[4], 63 / 255.0f);       // red, second row
+  EXPECT_EQ(image[16 + 1], 63 / 255.0f);  // green, second column
+  EXPECT_EQ(image[32], 128 / 255.0f);
+}
+
+TEST(Images, BecomeOneSizeAndGray) {
+  const Files files;
+  files.Write("a/1.png", Png(Slope(8, 16)));
+  files.Write("b/2.png", Png(Slope(5, 5, 1)));
+  const auto set = Opened({.paths = {files.root()},
+                           .format = DataFormat::kImages,
+                           .image_size = {4, 6},
+                           .channels = 1});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(set->Fields()[0].shape, ElementsAre(1, 4, 6));
+  EXPECT_EQ(Read<float>(*set, 0, {0, 1}).size(), 48u);
+}
+
+TEST(WebDataset, SamplesOfTarsHaveTheirLabels) {
+  const Files files;
+  const std::string image = Png(Slope(4, 4));
+  files.Write("0.tar", Tar({{"a/1.png", image}, {"a/1.cls", "3"}, {"a/1.json", "{}"}}));
+  files.Write("1.tar", Tar({{"a/2.cls", "5\n"}, {"a/2.png", image}}));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kWebDataset});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1}), ElementsAre(3, 5));
+  EXPECT_EQ(Read<float>(*set, 0, {0}), Read<float>(*set, 0, {1}));
+}
+
+// ---- what a job asks for
+
+TEST(Normalisation, OfEachChannel) {
+  const Files files;
+  files.Write("a/1.png", Png({1, 1, 3, "\x33\x66\xff"}));
+  const auto set = Opened({.paths = {files.root()},
+                           .format = DataFormat::kImages,
+                           .mean = {0.2, 0.2, 0.5},
+                           .deviation = {1, 0.1, 0.25}});
+  ASSERT_NE(set, nullptr);
+  const std::vector<float> image = Read<float>(*set, 0, {0});
+  ASSERT_EQ(image.size(), 3u);
+  EXPECT_NEAR(image[0], 0, 1e-7);
+  EXPECT_NEAR(image[1], 2, 1e-6);
+  EXPECT_NEAR(image[2], 2, 1e-6);
+}
+
+TEST(Normalisation, OneMeanIsForAllAndBytesCountAsShares) {
+  const Files files;
+  files.Write("x.npy", Npy("|u1", {2, 3}, std::string("\x00\x33\xff\xff\x00\x66", 6)));
+  const auto set =
+      Opened({.paths = {files.root()}, .format = DataFormat::kNumpy, .deviation = {0.5}});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {1, 0}), ElementsAre(2, 0, 0.8f, 0, 0.4f, 2));
+}
+
+std::string Numbered(int count) {
+  std::vector<int32_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return Npy("<i4", {count}, Bytes(numbers));
+}
+
+TEST(Split, EverySampleIsOfOnePartAndMoreDataMovesNone) {
+  const Files files;
+  const std::string few = files.Write("few/n.npy", Numbered(100));
+  const std::string many = files.Write("many/n.npy", Numbered(1000));
+  std::vector<std::set<int32_t>> parts;
+  for (const std::string& file : {few, many})
+    for (const DataPart part : {DataPart::kTraining, DataPart::kValidation}) {
+      const DataSpec data{
+          .paths = {file}, .format = DataFormat::kNumpy, .validation_share = 0.2, .split_seed = 3};
+      const auto set = Opened(data, part);
+      ASSERT_NE(set, nullptr);
+      std::vector<uint64_t> ids(set->Samples());
+      std::iota(ids.begin(), ids.end(), 0);
+      const std::vector<int32_t> numbers = Read<int32_t>(*set, 0, ids);
+      EXPECT_TRUE(std::is_sorted(numbers.begin(), numbers.end()));
+      parts.emplace_back(numbers.begin(), numbers.end());
+    }
+  EXPECT_EQ(parts[0].size() + parts[1].size(), 100u);
+  EXPECT_EQ(parts[2].size() + parts[3].size(), 1000u);
+  EXPECT_NEAR(static_cast<double>(parts[3].size()), 200, 60);
+  for (int32_t i = 0; i < 100; ++i) {
+    EXPECT_NE(parts[0].contains(i), parts[1].contains(i)) << i;
+    EXPECT_EQ(parts[1].contains(i), parts[3].contains(i)) << i;
+  }
+}
+
+TEST(Split, AnotherSeedIsAnotherSplit) {
+  const DataSpec one{.validation_share = 0.5, .split_seed = 1};
+  const DataSpec two{.validation_share = 0.5, .split_seed = 2};
+  int differs = 0;
+  for (uint64_t id = 0; id < 1000; ++id)
+    differs += IsForValidation(one, id) != IsForValidation(two, id);
+  EXPECT_NEAR(differs, 500, 100);
+}
+
+class RandomChange : public testing::Test {
+ protected:
+  RandomChange() {
+    std::string pixels;
+    for (int id = 0; id < 64; ++id) pixels += Slope(8, 8, 3).pixels;
+    files_.Write("x.npy", Npy("|u1", {64, 3, 8, 8}, pixels));
+  }
+  DataSpec Data(uint64_t crop, bool flip) const {
+    return {.paths = {files_.root()}, .format = DataFormat::kNumpy, .crop = crop, .flip = flip};
+  }
+  const Files files_;
+};
+
+TEST_F(RandomChange, DependsOnEpochAndSampleAndOnNothingElse) {
+  const auto set = Opened(Data(2, true)), again = Opened(Data(2, true));
+  ASSERT_TRUE(set != nullptr && again != nullptr);
+  EXPECT_EQ(Read<char>(*set, 0, {5, 9}, 3), Read<char>(*again, 0, {5, 9}, 3));
+  const std::vector<char> alone = Read<char>(*set, 0, {9}, 3), two = Read<char>(*set, 0, {5, 9}, 3);
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), two.begin() + 192));
+  std::set<std::vector<char>> of_epochs, of_samples;
+  for (int64_t epoch = 0; epoch < 20; ++epoch) of_epochs.insert(Read<char>(*set, 0, {9}, epoch));
+  for (uint64_t id = 0; id < 20; ++id) of_samples.insert(Read<char>(*set, 0, {id}, 3));
+  EXPECT_GT(of_epochs.size(), 10u);
+  EXPECT_GT(of_samples.size(), 10u);
+}
+
+TEST_F(RandomChange, MirrorsHalfAndIsUndoneByMirroringAgain) {
+  const auto set = Opened(Data(0, true)), plain = Opened(Data(0, false));
+  ASSERT_TRUE(set != nullptr && plain != nullptr);
+  const std::vector<char> original = Read<char>(*plain, 0, {0});
+  std::vector<char> mirrored;
+  for (size_t row = 0; row < 24; ++row)
+    for (size_t x = 0; x < 8; ++x) mirrored.push_back(original[row * 8 + 7 - x]);
+  int count = 0;
+  for (uint64_t id = 0; id < 64; ++id) {
+    const std::vector<char> read = Read<char>(*set, 0, {id});
+    EXPECT_TRUE(read == original || read == mirrored) << id;
+    count += read == mirrored;
+  }
+  EXPECT_NEAR(count, 32, 16);
+}
+
+// The dumb twin: the picture laid into a larger one of zeros, of which a part is cut.
+TEST_F(RandomChange, MovesByAtMostSoManyPixelsAndFillsWithZeros) {
+  const auto set = Opened(Data(2, false)), plain = Opened(Data(0, false));
+  ASSERT_TRUE(set != nullptr && plain != nullptr);
+  const std::vector<char> original = Read<char>(*plain, 0, {0});
+  std::set<std::vector<char>> possible, seen;
+  for (size_t top = 0; top <= 4; ++top)
+    for (size_t left = 0; left <= 4; ++left) {
+      std::vector<char> cut;
+      for (size_t c = 0; c < 3; ++c) {
+        char larger[12][12] = {};
+        for (size_t y = 0; y < 8; ++y)
+          for (size_t x = 0; x < 8; ++x) larger[y + 2][x + 2] = original[c * 64 + y * 8 + x];
+        for (size_t y = 0; y < 8; ++y)
+          for (size_t x = 0; x < 8; ++x) cut.push_back(larger[y + top][x + left]);
+      }
+      possible.insert(cut);
+    }
+  for (int64_t epoch = 0; epoch < 10; ++epoch)
+    for (uint64_t id = 0; id < 64; ++id) seen.insert(Read<char>(*set, 0, {id}, epoch));
+  EXPECT_EQ(seen, possible);
+}
+
+TEST_F(RandomChange, IsNotDoneWithoutAnEpoch) {
+  const auto set = Opened(Data(2, true)), plain = Opened(Data(0, false));
+  ASSERT_TRUE(set != nullptr && plain != nullptr);
+  for (uint64_t id = 0; id < 10; ++id)
+    EXPECT_EQ(Read<char>(*set, 0, {id}, -1), Read<char>(*plain, 0, {id}, -1));
+}
+
+TEST_F(RandomChange, IsNotDoneForValidation) {
+  DataSpec data = Data(2, true);
+  data.validation_share = 0.5;
+  const auto set = Opened(data, DataPart::kValidation), plain = Opened(Data(0, false));
+  ASSERT_TRUE(set != nullptr && plain != nullptr);
+  EXPECT_EQ(Read<char>(*set, 0, {0}), Read<char>(*plain, 0, {0}));
+}
+
+// ---- any thread, and files that change
+
+TEST(DataSet, ManyThreadsReadTheSame) {
+  const Files files;
+  files.Write("a/1.jpg", Jpeg(Slope(40, 50)));
+  files.Write("b/2.png", Png(Slope(40, 50)));
+  const auto set = Opened({.paths = {files.root()},
+                           .format = DataFormat::kImages,
+                           .image_size = {16, 16},
+                           .crop = 2,
+                           .flip = true});
+  ASSERT_NE(set, nullptr);
+  const std::vector<float> alone = Read<float>(*set, 0, {0, 1, 0});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) EXPECT_EQ(Read<float>(*set, 0, {0, 1, 0}), alone);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(DataSet, AFileThatChangesIsNamed) {
+  const Files files;
+  const std::string file = files.Write("n.npy", Numbered(10));
+  const auto set = Opened({.paths = {file}, .format = DataFormat::kNumpy});
+  ASSERT_NE(set, nullptr);
+  files.Write("n.npy", Numbered(11));
+  const absl::Status status = set->Read(0, std::vector<uint64_t>{3}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(file + ": it has changed since the job began"));
+}
+
+TEST(DataSet, ASampleThatIsNotThereIsRefused) {
+  const Files files;
+  const std::string file = files.Write("n.npy", Numbered(10));
+  const auto set = Opened({.paths = {file}, .format = DataFormat::kNumpy});
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->Read(0, std::vector<uint64_t>{10}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(DataSet, TheHashIsOfTheContent) {
+  const Files files;
+  const auto hash = [&](const std::string& name, const std::string& content) {
+    const auto set = Opened({.paths = {files.Write(name, content)}, .format = DataFormat::kNumpy});
+    return set == nullptr ? "" : set->ContentHash();
+  };
+  const std::string ten = hash("1/n.npy", Numbered(10));
+  EXPECT_EQ(hash("2/n.npy", Numbered(10)), ten);
+  EXPECT_NE(hash("3/n.npy", Numbered(11)), ten);
+  EXPECT_NE(hash("4/m.npy", Numbered(10)), ten);
+  EXPECT_NE(hash("5/n.npy", Npy("<i4", {5, 2}, Numbered(10).substr(64))), ten);
+}
+
+TEST(DataSet, WhatCannotBeReadIsLeftOutAndTold) {
+  const Files files;
+  files.Write("d/n.npy", Numbered(10));
+  fs::create_symlink("nowhere", fs::path(files.root()) / "d/m.npy");
+  const auto set = Opened({.paths = {files.root() + "/d"},
+                           .unreadable = Unreadable::kSkip,
+                           .format = DataFormat::kNumpy});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(set->LeftOut(), HasSubstr("1 file or directory that cannot be read"));
+}
+
+TEST(DataSetInMemory, HoldsRowsOfItsFields) {
+  const std::vector<DataField> fields = {{"x", TensorType::kFloat32, {2}},
+                                         {"y", TensorType::kInt64, {}}};
+  const std::string x = Bytes<float>({1, 2, 3, 4}), y = Bytes<int64_t>({5, 6});
+  const auto set = DataSetInMemory(fields, {x, y});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ((*set)->Fields(), fields);
+  EXPECT_THAT(Read<float>(**set, 0, {1, 0}), ElementsAre(3, 4, 1, 2));
+  EXPECT_THAT(Read<int64_t>(**set, 1, {1}), ElementsAre(6));
+  const auto refused = [&](std::vector<DataField> of, std::vector<std::string> rows) {
+    return DataSetInMemory(of, std::move(rows)).status().code() ==
+           absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused(fields, {x}));
+  EXPECT_TRUE(refused(fields, {x + "1", y}));
+  EXPECT_TRUE(refused(fields, {x, y + y}));
+  EXPECT_TRUE(refused({fields[0], fields[0]}, {x, x}));
+  EXPECT_TRUE(refused({}, {}));
+}
+
+// ---- broken files: each ends in a sentence that names the file and what is wrong
+
+struct Broken {
+  const char* name;
+  DataFormat format;
+  std::string content;
+  const char* says;
+  absl::StatusCode code = absl::StatusCode::kDataLoss;
+  DataSpec data{};
+  const char* file = "f";
+  friend std::ostream& operator<<(std::ostream& out, const Broken& broken) {
+    return out << broken.name;
+  }
+};
+class BrokenFile : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenFile, IsNamedWithThePlace) {
+  const Broken& broken = GetParam();
+  const Files files;
+  DataSpec data = broken.data;
+  data.format = broken.format;
+  data.paths = {files.Write(absl::StrCat("c/", broken.file), broken.content)};
+  const auto set = OpenDataSet(data, 1);
+  absl::Status status = set.status();
+  if (set.ok()) status = (*set)->Read(0, std::vector<uint64_t>{0}).status();
+  EXPECT_EQ(status.code(), broken.code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(broken.says));
+  if (broken.code == absl::StatusCode::kDataLoss) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(data.paths[0]));
+  }
+}
+
+const std::string kNpy = Npy("<f4", {2, 2}, Bytes<float>({1, 2, 3, 4}));
+const std::string kNpz = Zip({{"x.npy", kNpy}}, true);
+constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
+constexpr auto kNone = absl::StatusCode::kInvalidArgument;
+
+std::string With(std::string bytes, size_t at, const std::string& other) {
+  bytes.replace(at, other.size(), other);
+  return bytes;
+}
+
+std::vector<Broken> BrokenTables() {
+  using enum DataFormat;
+  return {
+      {"CsvEmpty", kCsv, "", "no sample", kNone},
+      {"CsvHeaderAlone", kCsv, "a,b\n", "no sample", kNone},
+      {"CsvText", kCsv, "a,b\n1,two\n", "line 2 (byte 4): column 'b': 'two' is no number"},
+      {"CsvInfinite", kCsv, "a\n1e999\n", "column 'a': '1e999' is no number"},
+      {"CsvShortRow", kCsv, "a,b\n1,2\n\n3\n", "line 4 (byte 9): has 1 cells, and the first has 2"},
+      {"CsvOpenQuote", kCsv, "a,b\n1,\"2\n", "line 2 (byte 6): a quoted cell has no end"},
+      {"CsvAfterQuote", kCsv, "a,b\n1,\"2\"3\n", "something stands after a quoted cell"},
+      {"CsvTwoColumnsOfOneName", kCsv, "a,a\n1,2\n", "two columns are called 'a'"},
+      {"CsvNoColumn", kCsv, "a,b\n1,2\n", "data.columns: ", kPrecondition, {.columns = {"c"}}},
+      {"CsvNoLabel", kCsv, "a,b\n1,2\n", "data.label: ", kPrecondition, {.label = "c"}},
+      {"CsvLabelAlone", kCsv, "a\n1\n", "no column but the label", kPrecondition, {.label = "a"}},
+      {"CsvDelimiter", kCsv, "a\n1\n", "data.delimiter", kPrecondition, {.delimiter = "\""}},
+      {"CsvShape", kCsv, "a,b\n1,2\n", "cannot become (3)", kPrecondition, {.shape = {3}}},
+      {"CsvMeans", kCsv, "a,b\n1,2\n", "data.mean: 3 numbers", kPrecondition, {.mean = {1, 2, 3}}},
+      {"CsvFlip", kCsv, "a,b\n1,2\n", "data.flip", kPrecondition, {.flip = true}},
+      {"NpyShort", kNumpy, "\x93NUMPY", "too short for a .npy file"},
+      {"NpyOther", kNumpy, std::string(100, 'x'), "at byte 0: it is no .npy file"},
+      {"NpyVersion", kNumpy, With(kNpy, 6, "\x09"), "version 9 of .npy is not known"},
+      {"NpyHeaderLength", kNumpy, With(kNpy, 8, "\xff\xff"), "its header would have 65535 bytes"},
+      {"NpyHeader", kNumpy, With(kNpy, 12, "x"), "no dictionary"},
+      {"NpyCutOff", kNumpy, kNpy.substr(0, kNpy.size() - 1), "'f' has 2 rows of 8 bytes"},
+      {"NpyObjects", kNumpy, Npy("|O", {2}, "12345678"), "its elements are '|O'"},
+      {"NpyUnsigned", kNumpy, Npy("<u4", {1}, "1234"), "its elements are '<u4'"},
+      {"NpyFortran", kNumpy, Npy("<f4", {1, 2}, "12345678", "True"), "ascontiguousarray"},
+      {"NpyScalar", kNumpy, Npy("<f4", {}, "1234"), "a single number"},
+      {"NpyHuge", kNumpy, Npy("<f4", {1, int64_t{1} << 40, int64_t{1} << 40}, "1234"),
+       "at most 2147483648 bytes are allowed"},
+      {"NpyRows", kNumpy, Npy("<f4", {int64_t{1} << 62}, "1234"), "and the file ends before"},
+      {"NpyNoRows", kNumpy, Npy("<f4", {0, 2}, ""), "no sample", kNone},
+      {"NpyNothing", kNumpy, Npy("<f4", {2, 0}, ""), "which holds nothing"},
+      {"NpyKey",
+       kNumpy,
+       kNpy,
+       "data.keys: the files hold no array 'z'",
+       kPrecondition,
+       {.keys = {"z"}}},
+      {"NpzOther",
+       kNumpy,
+       std::string(100, 'x'),
+       "no directory of a zip file",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzCutOff",
+       kNumpy,
+       kNpz.substr(0, kNpz.size() / 2),
+       "it may be cut off",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzChecksum",
+       kNumpy,
+       With(kNpz, kNpz.find("PK\x01\x02") + 16, std::string(4, '\x01')),
+       "its checksum differs",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzLarger",
+       kNumpy,
+       With(kNpz, kNpz.find("PK\x01\x02") + 24, "\x10"),
+       "unpacked it is larger than the zip file says",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzMethod",
+       kNumpy,
+       With(kNpz, kNpz.find("PK\x01\x02") + 10, "\x0c"),
+       "packed by method 12",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzStream",
+       kNumpy,
+       With(kNpz, 55, std::string(8, '\xff')),
+       "cannot be unpacked",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+  };
+}
+
+std::vector<Broken> BrokenOthers() {
+  using enum DataFormat;
+  const std::string png = Png(Slope(4, 4)), jpeg = Jpeg(Slope(64, 64));
+  return {
+      {"SafetensorsShort", kSafetensors, "1234", "too short"},
+      {"SafetensorsGigabyte", kSafetensors, Little<uint64_t>(1 << 30) + "{}",
+       "its header would have 1073741824 bytes"},
+      {"SafetensorsLongest", kSafetensors, std::string(16, '\xff'), "its header would have"},
+      {"SafetensorsJson", kSafetensors, Safetensors("{\"x\":", ""), "no JSON object"},
+      {"SafetensorsDeep", kSafetensors, Safetensors(std::string(5000, '['), ""), "no JSON object"},
+      {"SafetensorsOffsets", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,3]}})", "123"),
+       "has 2 samples of 1 bytes, and its data is 3"},
+      {"SafetensorsCutOff", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", "123"),
+       "the file ends before"},
+      {"SafetensorsType", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", "1"),
+       "is of type F8_E4M3"},
+      {"SafetensorsNegative", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "1"),
+       "shape and data_offsets that can be"},
+      {"IdxOther", kIdx, "hello, world", "it is no idx file"},
+      {"IdxCutOff", kIdx, Idx(8, {3, 2, 2}, "12345678"), "the file ends before"},
+      {"IdxHuge", kIdx, Idx(8, {1, 0xffffffff, 0xffffffff}, ""), "bytes are allowed"},
+      {"IdxGzip", kIdx, Gzip(Idx(8, {1, 2, 2}, "1234")).substr(0, 20), "before all is unpacked"},
+      {"IdxLabelsAlone", kIdx, Idx(8, {1}, "1"), "labels alone", kNone},
+      {"CifarCutOff", kCifar10, std::string(3073 + 100, 'x'),
+       "at byte 3073: its last record is cut off"},
+      {"CifarEmpty", kCifar100, "", "no sample", kNone},
+      {"ImageOther", kImages, "GIF89a", "neither JPEG nor PNG"},
+      {"ImageEmpty", kImages, "", "neither JPEG nor PNG"},
+      {"PngCutOff", kImages, png.substr(0, png.size() - 20), "a broken PNG: it is cut off"},
+      {"PngHuge", kImages, With(png, 16, Big32(1 << 19) + Big32(1 << 19)), "a broken PNG"},
+      {"JpegCutOff", kImages, jpeg.substr(0, jpeg.size() / 2), "a broken JPEG: Premature end"},
+      {"JpegHuge", kImages, With(jpeg, jpeg.find("\xff\xc0") + 5, std::string(4, '\xfe')),
+       "a JPEG of 65278 by 65278 pixels"},
+      {"ImageSize",
+       kImages,
+       png,
+       "data.image_size: it takes two numbers",
+       kPrecondition,
+       {.image_size = {4}}},
+      {"ImageChannels", kImages, png, "data.channels: 2", kPrecondition, {.channels = 2}},
+      {"ImageCrop", kImages, png, "data.crop: 4 pixels are all", kPrecondition, {.crop = 4}},
+      {"TarOther", kWebDataset, std::string(600, 'x'), "no header of tar stands here"},
+      {"TarCutOff", kWebDataset, Tar({{"a.png", png}}).substr(0, 530), "would end behind the file"},
+      {"TarLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", "cat"}}),
+       "a label (.cls) is a whole"},
+      {"TarNoImage", kWebDataset, Tar({{"a.txt", "text"}}), "no image", kNone},
+      {"TextWithoutShape", kText, "text", "data.format", kPrecondition},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, BrokenFile, testing::ValuesIn(BrokenTables()),
+                         [](const auto& tried) { return std::string(tried.param.name); });
+INSTANTIATE_TEST_SUITE_P(Others, BrokenFile, testing::ValuesIn(BrokenOthers()),
+                         [](const auto& tried) { return std::string(tried.param.name); });
+
+TEST(DataSet, OneNameOfTwoTypesIsNamed) {
+  const Files files;
+  files.Write("1/x.npy", Npy("<f4", {1}, "1234"));
+  const std::string other = files.Write("2/x.npy", Npy("<f8", {1}, "12345678"));
+  const absl::Status status =
+      OpenDataSet({.paths = {files.root()}, .format = DataFormat::kNumpy}, 1).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr(other + ": 'x' has another type or shape"));
+}
+
+TEST(DataSet, FieldsOfUnequalLengthAreNamed) {
+  const Files files;
+  files.Write("x.npy", Npy("<f4", {2}, "12345678"));
+  files.Write("y.npy", Npy("<f4", {1}, "1234"));
+  const absl::Status status =
+      OpenDataSet({.paths = {files.root()}, .format = DataFormat::kNumpy}, 1).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'y' has 1 samples, and 'x' has 2"));
+}
+
+TEST(DataSet, ImagesOfUnequalSizeAskForASize) {
+  const Files files;
+  files.Write("a/1.png", Png(Slope(4, 4)));
+  const std::string other = files.Write("a/2.png", Png(Slope(5, 4)));
+  const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kImages});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(std::string(set->Read(0, std::vector<uint64_t>{1}).status().message()),
+              HasSubstr(other + ": it has 4 by 5 pixels, and the first one 4 by 4"));
+}
+
+TEST(DataSet, AnImageInNoFolderOfAClassIsNamed) {
+  const Files files;
+  const std::string file = files.Write("1.png", Png(Slope(4, 4)));
+  const absl::Status status =
+      OpenDataSet({.paths = {files.root()}, .format = DataFormat::kImages}, 1).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr(file + ": it lies in no folder of a class"));
+}
+
+}  // namespace
+}  // namespace muster

@@ -1,0 +1,141 @@
+#include "lib/data/image.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "tests/lib/data/written_files.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+Image Decoded(const std::string& encoded) {
+  const absl::StatusOr<Image> image = DecodeImage(encoded);
+  EXPECT_TRUE(image.ok()) << image.status();
+  return image.ok() ? *image : Image();
+}
+
+std::string Text(const Image& image) { return {image.pixels.begin(), image.pixels.end()}; }
+
+TEST(Png, GivesBackItsPixels) {
+  const Picture picture = Slope(7, 5);
+  const Image image = Decoded(Png(picture));
+  EXPECT_EQ(image.size, (ImageSize{7, 5}));
+  EXPECT_EQ(Text(image), picture.pixels);
+}
+
+TEST(Png, GrayBecomesThreeEqualChannels) {
+  const Image image = Decoded(Png({1, 2, 1, "\x10\x20"}));
+  EXPECT_EQ(Text(image), "\x10\x10\x10\x20\x20\x20");
+}
+
+// Quality 100 rounds whole numbers only, and the slopes have no edges that sharing colours blurs.
+TEST(JpegFile, IsCloseToWhatWasPacked) {
+  const Picture picture = Slope(64, 64);
+  const Image image = Decoded(Jpeg(picture, 100));
+  ASSERT_EQ(image.pixels.size(), picture.pixels.size());
+  int furthest = 0;
+  for (size_t i = 0; i < image.pixels.size(); ++i)
+    furthest = std::max(
+        furthest, std::abs(int{image.pixels[i]} - int{static_cast<uint8_t>(picture.pixels[i])}));
+  EXPECT_LE(furthest, 6);
+}
+
+TEST(JpegFile, ProgressiveHasTheSamePixels) {
+  const Picture picture = Slope(33, 47);
+  EXPECT_EQ(Text(Decoded(Jpeg(picture, 80, true))), Text(Decoded(Jpeg(picture, 80, false))));
+}
+
+TEST(JpegFile, GrayOnesHaveThreeEqualChannels) {
+  const Image image = Decoded(Jpeg(Slope(16, 16, 1)));
+  for (size_t i = 0; i < image.pixels.size(); i += 3) {
+    EXPECT_EQ(image.pixels[i], image.pixels[i + 1]);
+    EXPECT_EQ(image.pixels[i], image.pixels[i + 2]);
+  }
+}
+
+TEST(SizeOfImage, NeedsTheHeaderAlone) {
+  EXPECT_EQ(SizeOfImage(Png(Slope(7, 5)).substr(0, 60)).value(), (ImageSize{7, 5}));
+  EXPECT_EQ(SizeOfImage(Jpeg(Slope(70, 50)).substr(0, 650)).value(), (ImageSize{70, 50}));
+}
+
+// Each byte of a file changed, and each length: an error or an image, and nothing else.
+TEST(DecodeImage, BrokenFilesAreErrors) {
+  for (const std::string& sound :
+       {Png(Slope(9, 9)), Jpeg(Slope(9, 9)), Jpeg(Slope(9, 9), 50, true)}) {
+    int refused = 0;
+    for (size_t at = 0; at < sound.size(); ++at) {
+      refused += !DecodeImage(sound.substr(0, at)).ok();
+      for (const char other : {'\0', '\xff', '\x7f'}) {
+        std::string changed = sound;
+        changed[at] = other;
+        refused += !DecodeImage(changed).ok();
+      }
+    }
+    EXPECT_GT(refused, 100);
+  }
+}
+
+// The dumb twin: the triangle over both axes at once, in reals.
+double At(const Image& image, double y, double x, double half_height, double half_width, size_t c) {
+  double sum = 0, weights = 0;
+  for (int64_t row = 0; row < image.size.height; ++row)
+    for (int64_t column = 0; column < image.size.width; ++column) {
+      const double down =
+          std::max(0.0, 1 - std::abs(static_cast<double>(row) + 0.5 - y) / half_height);
+      const double right =
+          std::max(0.0, 1 - std::abs(static_cast<double>(column) + 0.5 - x) / half_width);
+      sum +=
+          down * right *
+          image.pixels[static_cast<size_t>((row * image.size.width + column) * image.channels) + c];
+      weights += down * right;
+    }
+  return sum / weights;
+}
+
+TEST(Resized, IsWithinALevelOfItsDumbTwin) {
+  std::mt19937 random(1);
+  for (const auto& [from, to] : std::vector<std::pair<ImageSize, ImageSize>>{{{1, 1}, {3, 3}},
+                                                                             {{7, 5}, {3, 2}},
+                                                                             {{4, 9}, {8, 9}},
+                                                                             {{16, 16}, {5, 7}},
+                                                                             {{3, 4}, {6, 2}}}) {
+    Image image{from, 3, {}};
+    for (int64_t i = 0; i < from.height * from.width * 3; ++i)
+      image.pixels.push_back(static_cast<uint8_t>(random()));
+    const Image resized = Resized(image, to, ImageFit::kStretch);
+    ASSERT_EQ(resized.size, to);
+    const double down = static_cast<double>(from.height) / static_cast<double>(to.height);
+    const double right = static_cast<double>(from.width) / static_cast<double>(to.width);
+    for (int64_t y = 0; y < to.height; ++y)
+      for (int64_t x = 0; x < to.width; ++x)
+        for (size_t c = 0; c < 3; ++c)
+          EXPECT_NEAR(resized.pixels[static_cast<size_t>((y * to.width + x) * 3) + c],
+                      At(image, (static_cast<double>(y) + 0.5) * down,
+                         (static_cast<double>(x) + 0.5) * right, std::max(1.0, down),
+                         std::max(1.0, right), c),
+                      1.01);
+  }
+}
+
+TEST(Resized, CropsTheMiddleAndStretchesAll) {
+  const Image image = Decoded(Png({1, 4, 3, "aaabbbcccddd"}));
+  EXPECT_EQ(Text(Resized(image, {1, 2}, ImageFit::kCrop)).size(), 6u);
+  EXPECT_EQ(
+      Text(Resized(Decoded(Png({2, 4, 3, "aaabbbcccdddaaabbbcccddd"})), {2, 2}, ImageFit::kCrop)),
+      "bbbcccbbbccc");
+  EXPECT_EQ(Text(Resized(image, {1, 4}, ImageFit::kStretch)), "aaabbbcccddd");
+}
+
+TEST(ImageDecoders, AreNamedWithTheirVersions) {
+  EXPECT_THAT(ImageDecoders(), HasSubstr("libjpeg-turbo 2."));
+  EXPECT_THAT(ImageDecoders(), HasSubstr("libpng 1.6."));
+}
+
+}  // namespace
+}  // namespace muster
