@@ -24,6 +24,8 @@ namespace muster::worker {
 namespace {
 
 constexpr int64_t kFloat = sizeof(float);
+// Measured: threads, connections and metrics, which a worker with a job has besides.
+constexpr int64_t kOfAMember = int64_t{16} << 20;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -97,15 +99,15 @@ class Bench {
     const int64_t owners = applies ? workers : std::max(runtime_.servers, 1);
     const auto lanes = static_cast<uint64_t>(CeilDiv(training_.lanes, workers));
     CheckedMemory memory;
-    memory.program = program_;
+    memory.program = program_ + kOfAMember;
     memory.state = flat * (applies ? 3 : 2);
     memory.slots = applies ? slots : 0;
-    memory.sums = flat * std::bit_width(lanes);
-    memory.copies = applies ? 2 * CeilDiv(flat + slots, owners) : 0;
+    // One more is on its way while the next step begins.
+    memory.sums = flat * (std::bit_width(lanes) + 1);
+    memory.copies = applies ? CeilDiv(flat + slots, owners) : 0;
     memory.lane = lane_memory_;
-    // What comes of the workers waits for its sum; two states, the slots, and copies of its part.
-    if (!applies)
-      memory.server = CeilDiv(flat * (2 + workers) + slots + 2 * (flat + slots), owners);
+    // What comes of the workers waits for its sum; two states, the slots, and a copy of its part.
+    if (!applies) memory.server = CeilDiv(flat * (2 + workers) + slots + (flat + slots), owners);
     return memory;
   }
   bool knows_peak() const { return knows_peak_; }

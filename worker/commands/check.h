@@ -27,7 +27,8 @@ struct CheckedLane {
   bool is_repeatable = true;  // run again after another lane, its gradient has the same bits
 };
 
-// In bytes, of a worker that computes as many lanes as any does with most workers.
+// In bytes, of a worker that computes as many lanes as any does with most workers. Where a disk is
+// slower than checkpoints come, there is one more copy for them.
 struct CheckedMemory {
   int64_t program = 0;  // the process with its libraries, its data and its module
   int64_t state = 0;    // parameters and buffers, and results of two steps

@@ -111,8 +111,9 @@ TEST(CheckTest, CountsTheBuffersOfAWorkerAndOfAServer) {
   const CheckReport report = ReportOf(Fault::kNone);
   EXPECT_EQ(report.memory.state, 3 * 48 * 4);
   EXPECT_EQ(report.memory.slots, 2 * 32 * 4);
-  EXPECT_EQ(report.memory.sums, 2 * 48 * 4) << "two lanes: their sum and one that is added";
-  EXPECT_EQ(report.memory.copies, 2 * (48 + 2 * 32) * 4 / 2) << "of a half of the chunks";
+  EXPECT_EQ(report.memory.sums, 3 * 48 * 4)
+      << "two lanes: their sum, one that is added, one that leaves";
+  EXPECT_EQ(report.memory.copies, (48 + 2 * 32) * 4 / 2) << "of a half of the chunks";
   EXPECT_GT(report.memory.program, 0);
   EXPECT_EQ(report.memory.server, 0);
   Pulling task(Fault::kNone);
@@ -121,7 +122,7 @@ TEST(CheckTest, CountsTheBuffersOfAWorkerAndOfAServer) {
   spec.runtime.servers = 1;
   const CheckedMemory memory = Check(spec, task, {})->memory;
   EXPECT_EQ(memory.slots, 0);
-  EXPECT_EQ(memory.server, (4 * 48 + 2 * 32 + 2 * (48 + 2 * 32)) * 4);
+  EXPECT_EQ(memory.server, (4 * 48 + 2 * 32 + (48 + 2 * 32)) * 4);
 }
 
 TEST(CheckTest, ARightGradientAgreesAtEveryEntry) {
