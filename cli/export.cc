@@ -1,8 +1,10 @@
 #include "cli/export.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "cli/json_text.h"
@@ -52,9 +54,19 @@ void Tell(const ExportArguments& arguments, const Manifest& manifest, const Expo
                                      manifest.job, " at step ", manifest.step.value(), "\n"));
 }
 
+// The file takes the place of what is there, which would end a device or a pipe.
+absl::Status CheckOutput(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there))
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--output: '", path, "' is no file; name one"));
+}
+
 }  // namespace
 
 absl::Status ExportCheckpoint(const ExportArguments& arguments, std::ostream& out) {
+  MUSTER_RETURN_IF_ERROR(CheckOutput(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(arguments));
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(found.folder);
   MUSTER_ASSIGN_OR_RETURN(const ManifestFile file, ReadManifestFile(*files, found.manifest));
@@ -85,6 +97,7 @@ absl::StatusOr<WorkerCommand> ExportCommand(const ExportArguments& arguments) {
   if (arguments.optimizer)
     return absl::InvalidArgumentError(
         "--optimizer: torch::load of a module takes none; take --format pt or safetensors");
+  MUSTER_RETURN_IF_ERROR(CheckOutput(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(arguments));
   WorkerCommand command{{"export", "--checkpoints", found.folder, "--manifest", found.manifest,
                          "--output", arguments.output},

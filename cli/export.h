@@ -11,7 +11,8 @@
 namespace muster::cli {
 
 // Writes it and tells of it on `out`; of the formats that need no LibTorch. Errors as
-// EvaluateCommand, kDataLoss where the checkpoint is damaged, and those of the file.
+// EvaluateCommand; kInvalidArgument: something else than a file lies in its place; kDataLoss: the
+// checkpoint is damaged; and those of the file.
 absl::Status ExportCheckpoint(const ExportArguments& arguments, std::ostream& out);
 
 // Of the format libtorch.

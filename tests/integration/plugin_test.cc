@@ -177,6 +177,11 @@ TEST(PluginTest, ATrainedModelIsMeasuredWithoutItsCluster) {
   Program no_step(with({"--step", "7"}));
   EXPECT_EQ(no_step.End(), kExitBadConfiguration);
   EXPECT_THAT(no_step.output(), HasSubstr("holds no checkpoint of step 7; there are those of 48"));
+  for (const char* format : {"safetensors", "pt", "libtorch"}) {
+    Program nowhere({kMuster, "export", "--dir", dir, "--format", format, "-o", dir});
+    EXPECT_EQ(nowhere.End(), kExitBadConfiguration);
+    EXPECT_THAT(nowhere.output(), HasSubstr("is no file; name one"));
+  }
   Program wider(with({"--set", "parameters.hidden=13"}));
   EXPECT_EQ(wider.End(), kExitBadConfiguration);
   EXPECT_THAT(wider.output(), HasSubstr("other tensors than the checkpoint has"));
