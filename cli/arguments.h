@@ -234,16 +234,20 @@ struct CheckArguments {
   bool json = false;
 };
 
-// Of the model of a checkpoint, which is used without its cluster.
-struct SavedModelArguments {
+// Of a checkpoint, which is used without its cluster.
+struct CheckpointArguments {
   std::string job;  // empty: the one job of `dir`
   std::string dir = "muster-cluster";
-  std::string checkpoints;            // the job's own folder of checkpoints; empty: that in `dir`
-  std::optional<int64_t> step;        // empty: the newest
+  std::string checkpoints;      // the job's own folder of checkpoints; empty: that in `dir`
+  std::optional<int64_t> step;  // empty: the newest
+  bool json = false;
+};
+
+// Of its model.
+struct SavedModelArguments : CheckpointArguments {
   std::vector<std::string> data;      // other files in place of the job's; empty: those
   std::vector<std::string> settings;  // key=value
   std::vector<std::string> plugins;   // folders
-  bool json = false;
 };
 struct EvaluateArguments : SavedModelArguments {};
 struct GenerateArguments : SavedModelArguments {
@@ -252,7 +256,7 @@ struct GenerateArguments : SavedModelArguments {
   uint64_t seed = 0;
 };
 
-struct ExportArguments : SavedModelArguments {
+struct ExportArguments : CheckpointArguments {
   std::string format = "safetensors";
   std::string output;  // a file
   bool optimizer = false;

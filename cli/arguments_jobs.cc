@@ -236,9 +236,7 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   submit->add_option("spec", remote.spec, "the job: a YAML or JSON file")
       ->required()
       ->type_name("SPEC.yaml");
-  submit->add_option("--set", remote.settings, "set a field of the file; may be given again")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
+  AddSettings(*submit, remote.settings);
   submit
       ->add_option("--id", remote.job,
                    "id of the job (default: made of its name); the same id twice is one job")

@@ -61,22 +61,22 @@ constexpr char kGenerateFooter[] =
     "  muster generate --dir runs/one --prompt 'int main(' --bytes 200 --seed 7";
 
 // Which checkpoint.
-void AddCheckpoint(CLI::App& command, SavedModelArguments& model) {
-  command.add_option("job", model.job, "id of the job (default: the one job of --dir)")
+void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
+  command.add_option("job", checkpoint.job, "id of the job (default: the one job of --dir)")
       ->type_name("JOB");
-  command.add_option("--dir", model.dir, "folder of the run or of the cluster")
+  command.add_option("--dir", checkpoint.dir, "folder of the run or of the cluster")
       ->capture_default_str()
       ->type_name("DIR");
   command
-      .add_option("--checkpoints", model.checkpoints,
+      .add_option("--checkpoints", checkpoint.checkpoints,
                   "the job's own folder of checkpoints, wherever it lies now")
       ->type_name("FOLDER")
       ->excludes("--dir")
       ->excludes("job");
-  command.add_option("--step", model.step, "of the checkpoint (default: the newest)")
+  command.add_option("--step", checkpoint.step, "of the checkpoint (default: the newest)")
       ->check(WholeNumber())
       ->type_name("STEP");
-  command.add_flag("--json", model.json, "as one JSON object, for programs");
+  command.add_flag("--json", checkpoint.json, "as one JSON object, for programs");
 }
 
 void AddSavedModel(CLI::App& command, SavedModelArguments& model) {

@@ -1,22 +1,19 @@
 #include "cli/export.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "cli/json_text.h"
 #include "cli/saved_model.h"
 #include "lib/base/amount_text.h"
-#include "lib/base/plural.h"
-#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/file_writer.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/export/export.h"
+#include "lib/export/written_export.h"
 #include "lib/launch/progress_line.h"
 #include "lib/wire/job_codec.h"
 
@@ -36,24 +33,6 @@ absl::StatusOr<Exported> WriteFile(const CheckpointFiles& files, const Manifest&
   return exported;
 }
 
-void Tell(const ExportArguments& arguments, const Manifest& manifest, const Exported& exported,
-          std::ostream& out) {
-  if (arguments.json) {
-    out << Text(nlohmann::ordered_json{{"job", manifest.job},
-                                       {"step", manifest.step.value()},
-                                       {"format", arguments.format},
-                                       {"file", arguments.output},
-                                       {"tensors", exported.tensors},
-                                       {"bytes", exported.bytes}})
-        << "\n";
-    return;
-  }
-  out << PrintableLines(absl::StrCat(arguments.output, ": ",
-                                     Plural(static_cast<int64_t>(exported.tensors), "tensor"), ", ",
-                                     Bytes(static_cast<double>(exported.bytes)), ", of job ",
-                                     manifest.job, " at step ", manifest.step.value(), "\n"));
-}
-
 // The file takes the place of what is there, which would end a device or a pipe.
 absl::Status CheckOutput(const std::string& path) {
   std::error_code error;
@@ -70,26 +49,24 @@ absl::Status ExportCheckpoint(const ExportArguments& arguments, std::ostream& ou
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(arguments));
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(found.folder);
   MUSTER_ASSIGN_OR_RETURN(const ManifestFile file, ReadManifestFile(*files, found.manifest));
-  const std::string temporary = arguments.output + kTemporarySuffix;
-  absl::StatusOr<Exported> exported;
-  {
+  Exported exported;
+  MUSTER_RETURN_IF_ERROR(ReplaceFileBy(arguments.output, [&](const std::string& path) {
     std::unique_ptr<ProgressLine> line;
     const auto progress = [&](uint64_t bytes, uint64_t of) {
       if (!line) line = std::make_unique<ProgressLine>(static_cast<double>(of), Bytes);
       line->At(static_cast<double>(bytes));
     };
-    exported = WriteFile(*files, file.manifest,
-                         {.format = *ExportFormatOf(arguments.format),
-                          .optimizer = arguments.optimizer,
-                          .progress = progress},
-                         temporary);
-  }
-  if (!exported.ok()) {
-    std::remove(temporary.c_str());
-    return exported.status();
-  }
-  MUSTER_RETURN_IF_ERROR(MoveIntoPlace(temporary, arguments.output));
-  Tell(arguments, file.manifest, *exported, out);
+    const absl::StatusOr<Exported> written = WriteFile(*files, file.manifest,
+                                                       {.format = *ExportFormatOf(arguments.format),
+                                                        .optimizer = arguments.optimizer,
+                                                        .progress = progress},
+                                                       path);
+    if (written.ok()) exported = *written;
+    return written.status();
+  }));
+  const WrittenExport told{file.manifest.job, file.manifest.step.value(), arguments.format,
+                           arguments.output,  exported.tensors,           exported.bytes};
+  out << (arguments.json ? ExportAsJson(told) : ExportAsText(told));
   return absl::OkStatus();
 }
 

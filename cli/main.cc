@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -571,18 +570,33 @@ int Run(const cli::RunArguments& arguments, const cli::ClusterMaker& make_cluste
   return cli::Run(arguments, surroundings, make_cluster, terminal);
 }
 
-// Its answer takes the place of ours.
-int InWorker(const std::vector<std::string>& plugins,
-             const std::function<absl::StatusOr<cli::WorkerCommand>(
-                 const std::vector<std::string>& plugins)>& command) {
-  const auto become = [&]() -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> folders, PluginFolders(plugins));
-    MUSTER_ASSIGN_OR_RETURN(const cli::WorkerCommand ready, command(folders));
-    return cli::BecomeWorker(ProgramFolder() + "/muster-worker", ready);
-  };
-  const absl::Status why = become();
+// Its answer takes the place of ours; returned is why it could not.
+int InWorker(const absl::StatusOr<cli::WorkerCommand>& command) {
+  const absl::Status why = command.ok()
+                               ? cli::BecomeWorker(ProgramFolder() + "/muster-worker", *command)
+                               : command.status();
   std::cerr << "muster: " << PrintableLines(why.message()) << std::endl;
   return absl::IsNotFound(why) ? kExitBadConfiguration : ExitCodeOf(why);
+}
+
+// Of a command with plug-ins; nothing: another one was given.
+template <class Given, class Make>
+std::optional<int> InWorkerIf(const cli::Arguments& arguments, const Make& make) {
+  const auto* given = std::get_if<Given>(&arguments);
+  if (given == nullptr) return std::nullopt;
+  const auto command = [&]() -> absl::StatusOr<cli::WorkerCommand> {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> folders, PluginFolders(given->plugins));
+    return make(*given, folders);
+  };
+  return InWorker(command());
+}
+
+int Export(const cli::ExportArguments& arguments, StandardOutput& output) {
+  if (arguments.format == "libtorch") return InWorker(cli::ExportCommand(arguments));
+  const absl::Status done = cli::ExportCheckpoint(arguments, std::cout);
+  if (!done.ok()) std::cerr << "muster export: " << PrintableLines(done.message()) << std::endl;
+  return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),
+                                "muster");
 }
 
 int Main(int argc, char** argv) {
@@ -612,31 +626,14 @@ int Main(int argc, char** argv) {
   }
   if (const auto* doctor = std::get_if<cli::DoctorArguments>(&parsed.arguments))
     return Doctor(*doctor, output);
-  if (const auto* tasks = std::get_if<cli::TasksArguments>(&parsed.arguments))
-    return InWorker(tasks->plugins, [&](const std::vector<std::string>& folders) {
-      return cli::TasksCommand(*tasks, folders);
-    });
-  if (const auto* check = std::get_if<cli::CheckArguments>(&parsed.arguments))
-    return InWorker(check->plugins, [&](const std::vector<std::string>& folders) {
-      return cli::CheckCommand(*check, folders);
-    });
-  if (const auto* evaluate = std::get_if<cli::EvaluateArguments>(&parsed.arguments))
-    return InWorker(evaluate->plugins, [&](const std::vector<std::string>& folders) {
-      return cli::EvaluateCommand(*evaluate, folders);
-    });
-  if (const auto* generate = std::get_if<cli::GenerateArguments>(&parsed.arguments))
-    return InWorker(generate->plugins, [&](const std::vector<std::string>& folders) {
-      return cli::GenerateCommand(*generate, folders);
-    });
-  if (const auto* exported = std::get_if<cli::ExportArguments>(&parsed.arguments)) {
-    if (exported->format == "libtorch")
-      return InWorker(
-          {}, [&](const std::vector<std::string>&) { return cli::ExportCommand(*exported); });
-    const absl::Status done = cli::ExportCheckpoint(*exported, std::cout);
-    if (!done.ok()) std::cerr << "muster export: " << PrintableLines(done.message()) << std::endl;
-    return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),
-                                  "muster");
-  }
+  for (const std::optional<int> code :
+       {InWorkerIf<cli::TasksArguments>(parsed.arguments, cli::TasksCommand),
+        InWorkerIf<cli::CheckArguments>(parsed.arguments, cli::CheckCommand),
+        InWorkerIf<cli::EvaluateArguments>(parsed.arguments, cli::EvaluateCommand),
+        InWorkerIf<cli::GenerateArguments>(parsed.arguments, cli::GenerateCommand)})
+    if (code) return *code;
+  if (const auto* exported = std::get_if<cli::ExportArguments>(&parsed.arguments))
+    return Export(*exported, output);
   if (const auto* completion = std::get_if<cli::CompletionArguments>(&parsed.arguments))
     return Complete(*completion, output);
   // What follows goes on without its output: what it starts is what counts.

@@ -16,14 +16,14 @@
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<std::string> FolderOf(const SavedModelArguments& model) {
-  if (!model.checkpoints.empty()) return model.checkpoints;
-  std::string job = model.job;
+absl::StatusOr<std::string> FolderOf(const CheckpointArguments& checkpoint) {
+  if (!checkpoint.checkpoints.empty()) return checkpoint.checkpoints;
+  std::string job = checkpoint.job;
   if (job.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(job, OnlyJobIn(model.dir));
+    MUSTER_ASSIGN_OR_RETURN(job, OnlyJobIn(checkpoint.dir));
   }
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
-  return absl::StrCat(model.dir, "/checkpoints/", job);
+  return absl::StrCat(checkpoint.dir, "/checkpoints/", job);
 }
 
 // The newest, or that of the step; of several lineages the last one's.
@@ -67,11 +67,11 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
 
 }  // namespace
 
-absl::StatusOr<FoundCheckpoint> FindCheckpoint(const SavedModelArguments& model) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string folder, FolderOf(model));
+absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string folder, FolderOf(checkpoint));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places,
                           CheckpointPlacesIn(*CheckpointFilesIn(folder)));
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, Choose(places, folder, model.step));
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, Choose(places, folder, checkpoint.step));
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second)};
 }
 

@@ -16,7 +16,7 @@ struct FoundCheckpoint {
 };
 // kNotFound: there is no such folder, job or checkpoint (those there are are named);
 // kInvalidArgument: the folder holds several jobs, which are named.
-absl::StatusOr<FoundCheckpoint> FindCheckpoint(const SavedModelArguments& model);
+absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint);
 
 // `plugins` as of CheckCommand; errors as of FindCheckpoint.
 absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,

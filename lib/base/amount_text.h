@@ -5,8 +5,8 @@
 
 namespace muster {
 
-std::string HowLong(
-    double seconds);  // "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite
+// "0.4 s", "42 s", "3:07 min", "2:03 h", "3 d 4 h"; "?" when not finite.
+std::string HowLong(double seconds);
 std::string Bytes(double bytes);  // "640 B", "1.5 KiB", "25 MiB"
 
 }  // namespace muster

@@ -14,4 +14,14 @@ int ExitCodeOf(const absl::Status& status) {
   }
 }
 
+int ExitCodeOfTask(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return kExitDone;
+    case absl::StatusCode::kFailedPrecondition: return kExitBadConfiguration;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kDataLoss: return kExitBadData;
+    default: return kExitFailed;
+  }
+}
+
 }  // namespace muster

@@ -25,4 +25,8 @@ constexpr bool EndsItsJob(int code) {
 // Of a process that ends because of `status`.
 int ExitCodeOf(const absl::Status& status);
 
+// Of one that ends because of what a task says: kFailedPrecondition is the specification's fault,
+// kInvalidArgument and kDataLoss the data's (muster/task.h).
+int ExitCodeOfTask(const absl::Status& status);
+
 }  // namespace muster

@@ -166,8 +166,12 @@ absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
   return RenameSynced(WriteAndSync(temporary, content), temporary, path);
 }
 
-absl::Status MoveIntoPlace(const std::string& temporary, const std::string& path) {
-  return RenameSynced(SyncFile(temporary), temporary, path);
+absl::Status ReplaceFileBy(const std::string& path,
+                           const std::function<absl::Status(const std::string& temporary)>& write) {
+  const std::string temporary = path + kTemporarySuffix;
+  absl::Status written = write(temporary);
+  if (written.ok()) written = SyncFile(temporary);
+  return RenameSynced(std::move(written), temporary, path);
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_bytes) {

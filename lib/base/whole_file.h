@@ -3,6 +3,7 @@
 // writes a file in one go writes it with ReplaceFile.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -42,9 +43,10 @@ absl::Status MakeDirectories(const std::string& path);
 // writer at a time.
 absl::Status ReplaceFile(const std::string& path, absl::string_view content);
 
-// A file that was written under a temporary name beside `path`, and its bytes, are synced, and it
-// is renamed to `path` in the place of what is there. After an error the temporary one is gone.
-absl::Status MoveIntoPlace(const std::string& temporary, const std::string& path);
+// Likewise of a file that `write` makes at the path that it is given, however large; its errors
+// pass through.
+absl::Status ReplaceFileBy(const std::string& path,
+                           const std::function<absl::Status(const std::string& temporary)>& write);
 
 // All of a small file, as OpenRegularFile opens it. kNotFound: it is not there; kDataLoss: longer
 // than `most_bytes`, too.

@@ -63,7 +63,7 @@ uint64_t HeaderBytes(uint64_t ids_bytes, uint64_t entries) {
 // `header` begins with a FixedHeader.
 uint32_t HeaderChecksum(std::string header) {
   std::memset(header.data() + offsetof(FixedHeader, crc32c), 0, sizeof(uint32_t));
-  return Crc32c({reinterpret_cast<const std::byte*>(header.data()), header.size()});
+  return Crc32c(BytesOf(header));
 }
 
 absl::Status CheckParts(const std::string& path, const SegmentMeta& meta,
@@ -200,8 +200,7 @@ absl::StatusOr<SegmentHeader> ReadHeader(const CheckpointFile& in, const std::st
 
 absl::Status WriteContent(Appender& out, const std::string& header,
                           absl::Span<const PartView> parts, const AfterPart& after_part) {
-  MUSTER_RETURN_IF_ERROR(
-      out.Append({reinterpret_cast<const std::byte*>(header.data()), header.size()}));
+  MUSTER_RETURN_IF_ERROR(out.Append(BytesOf(header)));
   for (const PartView& part : parts) {
     const absl::Span<const std::byte> bytes = BytesOf(part.values);
     MUSTER_RETURN_IF_ERROR(out.Append(bytes));

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
+#include "lib/data/samples_text.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -12,10 +14,6 @@ namespace {
 
 constexpr uint64_t kMostRowBytes = uint64_t{1} << 31;
 constexpr size_t kHashedAtOnce = size_t{1} << 20;
-
-std::string Shape(const std::vector<int64_t>& shape) {
-  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
-}
 
 void SwapElements(absl::Span<std::byte> row, size_t element) {
   for (size_t at = 0; at + element <= row.size(); at += element)
@@ -65,9 +63,9 @@ class PlacedArray {
   absl::Status HashInto(Sha256& hash) const {
     const std::string head =
         absl::StrCat(array_.field.name.size(), " ", array_.field.name, " ",
-                     static_cast<int>(array_.field.type), " ", Shape(array_.field.shape), " ",
+                     static_cast<int>(array_.field.type), " ", ShapeText(array_.field.shape), " ",
                      array_.Rows(), " ", array_.swapped ? "swapped" : "", "\n");
-    hash.Update({reinterpret_cast<const std::byte*>(head.data()), head.size()});
+    hash.Update(BytesOf(head));
     const auto row_bytes = static_cast<uint64_t>(array_.field.Bytes());
     for (const ArrayPart& part : array_.parts) {
       std::vector<std::byte> piece;
@@ -103,10 +101,7 @@ class ArraySet final : public DataSet {
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
-    for (const uint64_t id : ids)
-      if (id >= rows_)
-        return absl::InvalidArgumentError(
-            absl::StrCat("sample ", id, " is asked for, and there are ", rows_));
+    MUSTER_RETURN_IF_ERROR(CheckIds(ids, rows_));
     for (size_t f = 0; f < arrays_.size(); ++f) {
       const size_t row_bytes = batch.row(f, first).size();
       MUSTER_RETURN_IF_ERROR(
@@ -135,11 +130,11 @@ absl::StatusOr<uint64_t> RowBytes(const ByteSource& source, const DataField& fie
   for (const int64_t size : field.shape) {
     if (size < 1)
       return Bad(source, absl::StrCat("a sample of '", field.name, "' has the shape ",
-                                      Shape(field.shape), ", which holds nothing"));
+                                      ShapeText(field.shape), ", which holds nothing"));
     if (static_cast<uint64_t>(size) > kMostRowBytes / bytes)
-      return Bad(source,
-                 absl::StrCat("a sample of '", field.name, "' has the shape ", Shape(field.shape),
-                              "; at most ", kMostRowBytes, " bytes are allowed"));
+      return Bad(source, absl::StrCat("a sample of '", field.name, "' has the shape ",
+                                      ShapeText(field.shape), "; at most ", kMostRowBytes,
+                                      " bytes are allowed"));
     bytes *= static_cast<uint64_t>(size);
   }
   return bytes;
@@ -163,10 +158,10 @@ absl::Status AddPart(std::vector<Array>& arrays, const DataField& field, bool sw
     return absl::OkStatus();
   }
   if (same->field != field || same->swapped != swapped)
-    return Bad(source,
-               absl::StrCat("'", field.name, "' has another type or shape, ", Shape(field.shape),
-                            ", than in ", same->parts.front().source->name(), ", ",
-                            Shape(same->field.shape)));
+    return Bad(source, absl::StrCat("'", field.name, "' has another type or shape, ",
+                                    ShapeText(field.shape), ", than in ",
+                                    same->parts.front().source->name(), ", ",
+                                    ShapeText(same->field.shape)));
   same->parts.push_back(std::move(part));
   return absl::OkStatus();
 }

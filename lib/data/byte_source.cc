@@ -144,15 +144,19 @@ SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t si
 
 uint64_t MostInMemory() { return static_cast<uint64_t>(MemoryForUs()) / 2; }
 
+absl::StatusOr<std::string> ReadString(const ByteSource& source, uint64_t offset, uint64_t bytes) {
+  std::string text(static_cast<size_t>(bytes), '\0');
+  MUSTER_RETURN_IF_ERROR(
+      source.ReadAt(offset, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
+  return text;
+}
+
 absl::StatusOr<std::string> ReadAll(const ByteSource& source, uint64_t most) {
   if (source.size() > most)
     return absl::ResourceExhaustedError(absl::StrCat(source.name(), ": it has ", source.size(),
                                                      " bytes, and at most ", most,
                                                      " may be held in memory at once"));
-  std::string bytes(source.size(), '\0');
-  MUSTER_RETURN_IF_ERROR(
-      source.ReadAt(0, {reinterpret_cast<std::byte*>(bytes.data()), bytes.size()}));
-  return bytes;
+  return ReadString(source, 0, source.size());
 }
 
 absl::Status BadAt(const ByteSource& source, uint64_t offset, absl::string_view why) {

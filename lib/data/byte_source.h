@@ -53,6 +53,9 @@ SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t si
 // So many bytes of data may stand in memory: half of what this process may have.
 uint64_t MostInMemory();
 
+// So many bytes from `offset`, of which the caller knows that they are few. Errors as ReadEach.
+absl::StatusOr<std::string> ReadString(const ByteSource& source, uint64_t offset, uint64_t bytes);
+
 // All of it. kResourceExhausted: more than `most`.
 absl::StatusOr<std::string> ReadAll(const ByteSource& source, uint64_t most);
 

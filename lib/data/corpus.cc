@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/byte_source.h"
 #include "lib/data/file_walk.h"
@@ -102,7 +103,7 @@ absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data) {
 std::string ContentHash(std::initializer_list<std::string_view> parts) {
   Sha256 hash;
   for (std::string_view part : parts)
-    hash.Update({reinterpret_cast<const std::byte*>(part.data()), part.size()});
+    hash.Update(BytesOf(absl::string_view(part.data(), part.size())));
   return hash.HexFinish();
 }
 

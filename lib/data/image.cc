@@ -110,6 +110,13 @@ absl::StatusOr<Image> Decode(absl::string_view encoded, bool size_alone) {
 
 }  // namespace
 
+absl::Status CheckPixels(absl::string_view what, ImageSize size) {
+  if (static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width) <= kMostPixels)
+    return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("a ", what, " of ", size.width, " by ", size.height,
+                                          " pixels; at most ", kMostPixels, " in all are allowed"));
+}
+
 absl::StatusOr<Image> DecodeImage(absl::string_view encoded) { return Decode(encoded, false); }
 
 absl::StatusOr<ImageSize> SizeOfImage(absl::string_view encoded) {

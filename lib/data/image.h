@@ -24,6 +24,9 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
+// kDataLoss: an image of so many pixels is refused; `what`: "JPEG".
+absl::Status CheckPixels(absl::string_view what, ImageSize size);
+
 // Row after row, the channels of a pixel side by side.
 struct Image {
   ImageSize size;

@@ -3,8 +3,10 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/image.h"
+#include "lib/data/samples_text.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -32,10 +34,8 @@ class ImageSet final : public DataSet {
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
+    MUSTER_RETURN_IF_ERROR(CheckIds(ids, images_.size()));
     for (size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] >= images_.size())
-        return absl::InvalidArgumentError(
-            absl::StrCat("sample ", ids[i], " is asked for, and there are ", images_.size()));
       const EncodedImage& image = images_[ids[i]];
       MUSTER_RETURN_IF_ERROR(
           Prefix(absl::StrCat("sample ", ids[i]), ReadImage(image, batch.row(0, first + i))));
@@ -81,7 +81,7 @@ absl::Status HashInto(Sha256& hash, const std::vector<EncodedImage>& images) {
     MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*image.source, kMostEncodedBytes));
     const std::string head = absl::StrCat(bytes.size(), " ", image.label, "\n");
     for (const absl::string_view part : {absl::string_view(head), absl::string_view(bytes)})
-      hash.Update({reinterpret_cast<const std::byte*>(part.data()), part.size()});
+      hash.Update(BytesOf(part));
   }
   return absl::OkStatus();
 }
@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeImageSet(std::vector<EncodedImage> 
   if (has_label) fields.push_back({"label", TensorType::kInt64, {}});
   Sha256 hash;
   const std::string decoders = ImageDecoders();
-  hash.Update({reinterpret_cast<const std::byte*>(decoders.data()), decoders.size()});
+  hash.Update(BytesOf(decoders));
   MUSTER_RETURN_IF_ERROR(HashInto(hash, images));
   return std::make_unique<ImageSet>(std::move(images), size, !data.image_size.empty(), data,
                                     std::move(fields), hash.HexFinish());

@@ -17,11 +17,6 @@ constexpr int kMostWindow = 15, kGzipHeader = 16;  // zlib.h, inflateInit2
 
 }  // namespace
 
-uint32_t ZipCrc(absl::string_view bytes) {
-  return static_cast<uint32_t>(
-      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
-}
-
 absl::StatusOr<std::string> Inflate(const ByteSource& packed, Packing packing, uint64_t most) {
   z_stream stream{};
   const int window = packing == Packing::kGzip ? kMostWindow + kGzipHeader : -kMostWindow;

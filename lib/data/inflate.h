@@ -15,9 +15,6 @@ enum class Packing { kGzip, kRawDeflate };
 // kDataLoss: it is broken, or something follows it. kResourceExhausted: more than `most` bytes.
 absl::StatusOr<std::string> Inflate(const ByteSource& packed, Packing packing, uint64_t most);
 
-// CRC-32 of zip and gzip.
-uint32_t ZipCrc(absl::string_view bytes);
-
 // Itself, or what a gzip file (by its first two bytes) holds, in memory.
 absl::StatusOr<SourcePtr> WithoutGzip(SourcePtr source);
 

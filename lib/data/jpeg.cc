@@ -78,10 +78,7 @@ class Decoder {
   absl::StatusOr<Image> Decode(absl::string_view encoded, bool size_alone) {
     if (!Begin(jpeg_, errors_, encoded)) return Failed();
     Image image{{jpeg_.image_height, jpeg_.image_width}, 3, {}};
-    if (uint64_t{jpeg_.image_height} * jpeg_.image_width > kMostPixels)
-      return absl::DataLossError(absl::StrCat("a JPEG of ", image.size.width, " by ",
-                                              image.size.height, " pixels; at most ", kMostPixels,
-                                              " in all are allowed"));
+    MUSTER_RETURN_IF_ERROR(CheckPixels("JPEG", image.size));
     if (jpeg_.num_components != 1 && jpeg_.num_components != 3)
       return absl::DataLossError(
           absl::StrCat("a JPEG with ", jpeg_.num_components,

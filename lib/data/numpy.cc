@@ -116,8 +116,7 @@ absl::StatusOr<Header> ReadHeader(const ByteSource& npy) {
     return BadAt(npy, 8,
                  absl::StrCat("its header would have ", bytes, " bytes; the file has ",
                               npy.size() - at, ", and ", kMostHeaderBytes, " are allowed"));
-  std::string text(static_cast<size_t>(bytes), '\0');
-  MUSTER_RETURN_IF_ERROR(npy.ReadAt(at, {reinterpret_cast<std::byte*>(text.data()), text.size()}));
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(npy, at, bytes));
   Header header;
   if (!Dictionary(text).Read(header))
     return BadAt(npy, at, "its header is no dictionary of descr, fortran_order and shape");

@@ -73,11 +73,7 @@ class Decoder {
     png_set_read_fn(png_, &reading_, Take);
     if (!ReadHeader(png_, info_)) return Failed();
     Image image{{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, 3, {}};
-    if (static_cast<uint64_t>(image.size.height) * static_cast<uint64_t>(image.size.width) >
-        kMostPixels)
-      return absl::DataLossError(absl::StrCat("a PNG of ", image.size.width, " by ",
-                                              image.size.height, " pixels; at most ", kMostPixels,
-                                              " in all are allowed"));
+    MUSTER_RETURN_IF_ERROR(CheckPixels("PNG", image.size));
     if (size_alone) return image;
     const auto row_bytes = static_cast<size_t>(image.size.width) * 3;
     image.pixels.resize(row_bytes * static_cast<size_t>(image.size.height));

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_join.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/data/element.h"
+#include "lib/data/samples_text.h"
 
 namespace muster {
 namespace {
@@ -185,13 +185,9 @@ class SetPart final : public DataSet {
 
   absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
+    MUSTER_RETURN_IF_ERROR(CheckIds(ids, ids_.size()));
     std::vector<uint64_t> among_all;
-    for (const uint64_t id : ids) {
-      if (id >= ids_.size())
-        return absl::InvalidArgumentError(
-            absl::StrCat("sample ", id, " is asked for, and there are ", ids_.size()));
-      among_all.push_back(ids_[id]);
-    }
+    for (const uint64_t id : ids) among_all.push_back(ids_[id]);
     return whole_->ReadInto(epoch, among_all, batch, first);
   }
 
@@ -200,19 +196,15 @@ class SetPart final : public DataSet {
   const std::vector<uint64_t> ids_;  // among all
 };
 
-std::string Shape(const std::vector<int64_t>& shape) {
-  return absl::StrCat("(", absl::StrJoin(shape, ", "), ")");
-}
-
 absl::Status GiveShape(const DataSpec& data, DataField& input) {
   if (data.shape.empty()) return absl::OkStatus();
   DataField shaped{input.name, input.type, data.shape};
   int64_t left = input.Bytes() / BytesOfElement(input.type);
   for (const int64_t size : data.shape) left = size < 1 || left % size != 0 ? 0 : left / size;
   if (left != 1)
-    return absl::FailedPreconditionError(absl::StrCat("data.shape: '", input.name,
-                                                      "' has the shape ", Shape(input.shape),
-                                                      ", which cannot become ", Shape(data.shape)));
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.shape: '", input.name, "' has the shape ", ShapeText(input.shape),
+                     ", which cannot become ", ShapeText(data.shape)));
   input = std::move(shaped);
   return absl::OkStatus();
 }
@@ -223,7 +215,7 @@ absl::Status CheckNormalisation(const DataSpec& data, const DataField& input) {
     if (given.size() <= 1 || given.size() == channels) return absl::OkStatus();
     return absl::FailedPreconditionError(
         absl::StrCat(field, ": ", given.size(), " numbers; '", input.name, "' has the shape ",
-                     Shape(input.shape), " and takes one, or ", channels));
+                     ShapeText(input.shape), " and takes one, or ", channels));
   };
   MUSTER_RETURN_IF_ERROR(check("data.mean", data.mean));
   MUSTER_RETURN_IF_ERROR(check("data.deviation", data.deviation));
@@ -238,10 +230,11 @@ absl::Status CheckChanges(const DataSpec& data, const DataField& input) {
   if (input.shape.size() != 3)
     return absl::FailedPreconditionError(absl::StrCat(
         data.crop > 0 ? "data.crop" : "data.flip", ": '", input.name, "' has the shape ",
-        Shape(input.shape), "; only (channels, height, width) can be changed so"));
+        ShapeText(input.shape), "; only (channels, height, width) can be changed so"));
   if (data.crop >= static_cast<uint64_t>(std::min(input.shape[1], input.shape[2])))
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data.crop: ", data.crop, " pixels are all of an image of the shape ", Shape(input.shape)));
+    return absl::FailedPreconditionError(absl::StrCat("data.crop: ", data.crop,
+                                                      " pixels are all of an image of the shape ",
+                                                      ShapeText(input.shape)));
   return absl::OkStatus();
 }
 

@@ -5,6 +5,7 @@
 #include "lib/data/array_set.h"
 #include "lib/data/formats.h"
 #include "lib/data/numbers_in_bytes.h"
+#include "lib/domain/safetensors_type.h"
 #include "nlohmann/json.hpp"
 
 namespace muster {
@@ -17,16 +18,6 @@ using nlohmann::json;
 constexpr uint64_t kMostHeaderBytes = uint64_t{1} << 20;
 constexpr size_t kMostDimensions = 32;
 constexpr int kMostDepth = 3;  // the keys, what one holds, its shape
-
-struct NamedType {
-  const char* name;
-  TensorType type;
-};
-constexpr NamedType kTypes[] = {{"F32", TensorType::kFloat32}, {"F64", TensorType::kFloat64},
-                                {"F16", TensorType::kFloat16}, {"BF16", TensorType::kBfloat16},
-                                {"I64", TensorType::kInt64},   {"I32", TensorType::kInt32},
-                                {"I16", TensorType::kInt16},   {"I8", TensorType::kInt8},
-                                {"U8", TensorType::kUint8},    {"BOOL", TensorType::kBool}};
 
 // Whole numbers from 0 alone; false: something else stands there.
 template <class T>
@@ -50,9 +41,7 @@ absl::StatusOr<json> ReadHeader(const ByteSource& file, uint64_t& data_at) {
         file, 0,
         absl::StrCat("its header would have ", bytes, " bytes; the file has ",
                      file.size() - sizeof(length), ", and ", kMostHeaderBytes, " are allowed"));
-  std::string text(static_cast<size_t>(bytes), '\0');
-  MUSTER_RETURN_IF_ERROR(
-      file.ReadAt(sizeof(length), {reinterpret_cast<std::byte*>(text.data()), text.size()}));
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, sizeof(length), bytes));
   bool too_deep = false;
   const auto keep = [&](int depth, json::parse_event_t, json&) {
     too_deep |= depth > kMostDepth;
@@ -80,9 +69,9 @@ absl::Status AddTensor(const SourcePtr& file, uint64_t data_at, const std::strin
   if (!dtype.is_string() || !ReadWholes(at("shape"), shape) ||
       !ReadWholes(at("data_offsets"), offsets) || offsets.size() != 2 || offsets[0] > offsets[1])
     return bad("has no dtype, shape and data_offsets that can be");
-  const auto* known = std::find_if(std::begin(kTypes), std::end(kTypes),
-                                   [&](const NamedType& type) { return dtype == type.name; });
-  if (known == std::end(kTypes))
+  const auto* known = std::find_if(std::begin(kSafetensorsTypes), std::end(kSafetensorsTypes),
+                                   [&](const SafetensorsType& type) { return dtype == type.name; });
+  if (known == std::end(kSafetensorsTypes))
     return bad(absl::StrCat("is of type ", dtype.get<std::string>().substr(0, 20),
                             ", which cannot be read"));
   if (shape.empty()) return bad("is a single number; its first dimension must be the samples'");

@@ -76,9 +76,7 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
   std::vector<uint64_t> long_size;  // none, or the one of the next file
   for (uint64_t at = 0; at < tar.size();) {
     if (tar.size() - at < kBlock) return BadAt(tar, at, "it is cut off");
-    std::string header(kBlock, '\0');
-    MUSTER_RETURN_IF_ERROR(
-        tar.ReadAt(at, {reinterpret_cast<std::byte*>(header.data()), header.size()}));
+    MUSTER_ASSIGN_OR_RETURN(const std::string header, ReadString(tar, at, kBlock));
     if (header.find_first_not_of('\0') == std::string::npos) return members;  // the end's mark
     if (!ChecksumFits(header)) return BadAt(tar, at, "no header of tar stands here");
     const absl::string_view view = header;
@@ -92,9 +90,7 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
                    absl::StrCat("'", UpToZero(view.substr(0, 100)), "' would end behind the file"));
     if (kind == 'x' || kind == 'g' || kind == 'L' || kind == 'K') {
       if (bytes > kMostExtraBytes) return BadAt(tar, at, "a header has more than a megabyte");
-      std::string extra(static_cast<size_t>(bytes), '\0');
-      MUSTER_RETURN_IF_ERROR(
-          tar.ReadAt(begin, {reinterpret_cast<std::byte*>(extra.data()), extra.size()}));
+      MUSTER_ASSIGN_OR_RETURN(const std::string extra, ReadString(tar, begin, bytes));
       if (kind == 'L') long_name = std::string(UpToZero(extra));
       if (kind == 'x') MUSTER_RETURN_IF_ERROR(TakePax(tar, at, extra, long_name, long_size));
     } else {

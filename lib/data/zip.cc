@@ -4,9 +4,11 @@
 #include <limits>
 #include <utility>
 
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/inflate.h"
 #include "lib/data/numbers_in_bytes.h"
+#include "lib/kernels/crc.h"
 
 namespace muster {
 namespace {
@@ -150,7 +152,7 @@ absl::StatusOr<SourcePtr> OpenMember(const SourcePtr& zip, const ZipMember& memb
   if (absl::IsResourceExhausted(unpacked.status()))
     return Bad(*stored, "unpacked it is larger than the zip file says");
   MUSTER_ASSIGN_OR_RETURN(std::string bytes, std::move(unpacked));
-  if (bytes.size() != member.bytes || ZipCrc(bytes) != member.crc)
+  if (bytes.size() != member.bytes || Crc32OfZip(BytesOf(bytes)) != member.crc)
     return Bad(*stored, "its checksum differs");
   return MemorySource(name, std::move(bytes));
 }

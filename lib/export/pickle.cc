@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/export/little_endian.h"
 
 namespace muster {
 namespace {
@@ -31,17 +32,13 @@ const char* StorageOf(TensorType type) {
   return "";
 }
 
-void AppendLittle(uint64_t value, int bytes, std::string& out) {
-  for (int byte = 0; byte < bytes; ++byte) out.push_back(static_cast<char>(value >> (8 * byte)));
-}
-
 }  // namespace
 
 Pickle::Pickle() : bytes_(kProtocol) {}
 
 void Pickle::Text(absl::string_view text) {
   bytes_.push_back(kUnicode);
-  AppendLittle(text.size(), 4, bytes_);
+  AppendLittleEndian(text.size(), 4, bytes_);
   absl::StrAppend(&bytes_, text);
 }
 
@@ -49,11 +46,11 @@ void Pickle::Integer(int64_t number) {
   if (number >= std::numeric_limits<int32_t>::min() &&
       number <= std::numeric_limits<int32_t>::max()) {
     bytes_.push_back(kInt);
-    return AppendLittle(static_cast<uint64_t>(number), 4, bytes_);
+    return AppendLittleEndian(static_cast<uint64_t>(number), 4, bytes_);
   }
   bytes_.push_back(kLong);
   bytes_.push_back(8);
-  AppendLittle(static_cast<uint64_t>(number), 8, bytes_);
+  AppendLittleEndian(static_cast<uint64_t>(number), 8, bytes_);
 }
 
 void Pickle::Real(double number) {

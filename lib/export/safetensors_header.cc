@@ -2,6 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/domain/safetensors_type.h"
+#include "lib/export/little_endian.h"
+
 namespace muster {
 namespace {
 
@@ -11,18 +14,8 @@ constexpr size_t kLengthBytes = 8;
 constexpr size_t kAlignBytes = 64;
 
 const char* NameOf(TensorType type) {
-  switch (type) {
-    case TensorType::kFloat32: return "F32";
-    case TensorType::kFloat64: return "F64";
-    case TensorType::kFloat16: return "F16";
-    case TensorType::kBfloat16: return "BF16";
-    case TensorType::kInt64: return "I64";
-    case TensorType::kInt32: return "I32";
-    case TensorType::kInt16: return "I16";
-    case TensorType::kInt8: return "I8";
-    case TensorType::kUint8: return "U8";
-    case TensorType::kBool: return "BOOL";
-  }
+  for (const SafetensorsType& known : kSafetensorsTypes)
+    if (known.type == type) return known.name;
   return "";
 }
 
@@ -42,8 +35,7 @@ std::string SafetensorsHeader(const std::vector<SafetensorsEntry>& entries,
   std::string json = header.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   json.append((kAlignBytes - (kLengthBytes + json.size()) % kAlignBytes) % kAlignBytes, ' ');
   std::string file;
-  for (size_t byte = 0; byte < kLengthBytes; ++byte)
-    file.push_back(static_cast<char>(uint64_t{json.size()} >> (8 * byte)));
+  AppendLittleEndian(json.size(), kLengthBytes, file);
   return file + json;
 }
 

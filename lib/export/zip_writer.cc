@@ -6,6 +6,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/export/little_endian.h"
 #include "lib/kernels/crc.h"
 
 namespace muster {
@@ -33,9 +34,8 @@ class Fields {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  Fields& Number(uint64_t value, int size) {
-    for (int byte = 0; byte < size; ++byte)
-      bytes_.push_back(static_cast<char>(value >> (8 * byte)));
+  Fields& Number(uint64_t value, size_t size) {
+    AppendLittleEndian(value, size, bytes_);
     return *this;
   }
   std::string bytes_;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/bytes.h"
 #include "lib/base/check.h"
 
 namespace muster {
@@ -32,7 +33,7 @@ std::string Sha256::HexFinish() {
 
 std::string HexSha256(absl::string_view text) {
   Sha256 hash;
-  hash.Update(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(text.data()), text.size()));
+  hash.Update(BytesOf(text));
   return hash.HexFinish();
 }
 

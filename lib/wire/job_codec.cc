@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
 #include "lib/kernels/sha256.h"
@@ -242,7 +243,7 @@ absl::Status Validate(const JobSpec& spec) {
 std::string TrainingHash(const TrainingSpec& training) {
   const std::string text = Dump(TrainingDocument(training));
   Sha256 hash;
-  hash.Update({reinterpret_cast<const std::byte*>(text.data()), text.size()});
+  hash.Update(BytesOf(text));
   return hash.HexFinish();
 }
 

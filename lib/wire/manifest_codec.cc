@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/kernels/crc.h"
@@ -15,10 +16,7 @@ namespace {
 constexpr uint32_t kFormat = 1;
 constexpr size_t kChecksumBytes = 4;
 
-uint32_t Checksum(absl::string_view bytes) {
-  return Crc32c(
-      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
-}
+uint32_t Checksum(absl::string_view bytes) { return Crc32c(BytesOf(bytes)); }
 
 std::string ChecksumText(absl::string_view bytes) {
   const uint32_t crc = Checksum(bytes);

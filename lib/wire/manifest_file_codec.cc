@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/domain/job_id.h"
 #include "lib/kernels/crc.h"
@@ -43,10 +44,7 @@ uint64_t ReadNumber(absl::string_view bytes) {
   return number;
 }
 
-uint32_t Checksum(absl::string_view bytes) {
-  return Crc32c(
-      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()));
-}
+uint32_t Checksum(absl::string_view bytes) { return Crc32c(BytesOf(bytes)); }
 
 std::string LineageField(size_t index) { return absl::StrCat("lineage/", index); }
 

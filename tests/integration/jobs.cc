@@ -81,6 +81,25 @@ void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::stri
   EXPECT_EQ(run.result["digest"], digest) << run.Trace();
 }
 
+void ExpectSameBitsOnAnyNumber(const TrainOptions& job,
+                               const std::function<void(const TrainRun&)>& also) {
+  std::string digest;
+  for (int workers = 1; workers <= 3; ++workers) {
+    SCOPED_TRACE(absl::StrCat(workers, " workers"));
+    TrainOptions options = job;
+    options.workers = workers;
+    options.dir = absl::StrCat(job.dir, "-", workers);
+    if (workers > 1) options.faults = {"{at_point: \"forward:9\", kill: worker-1}"};
+    const TrainRun run = Train(options);
+    if (workers == 1) digest = run.result.value("digest", "none");
+    ExpectSameBits(run, options.dir, digest);
+    if (workers > 1) {
+      EXPECT_TRUE(run.Fired("worker-1", "forward")) << run.Trace();
+    }
+    if (also) also(run);
+  }
+}
+
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes) {
   const int64_t steps = run.result.value("steps", int64_t{0});
   const int64_t again = run.result.value("lanes_recomputed", int64_t{-1});

@@ -1,6 +1,7 @@
 // The jobs of these tests, small enough to run by the dozen, and what must hold after any of them.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "tests/integration/cluster.h"
@@ -22,6 +23,10 @@ std::string UndisturbedDigest(const std::string& spec, const std::string& dir);
 void ExpectDone(const TrainRun& run, const std::string& dir);
 // Besides, with this digest.
 void ExpectSameBits(const TrainRun& run, const std::string& dir, const std::string& digest);
+// The job gives the same bits on 1, 2 and 3 workers, of which the second is killed in
+// its ninth lane; each in its `dir` with "-WORKERS" behind it. `also` looks at each run.
+void ExpectSameBitsOnAnyNumber(const TrainOptions& job,
+                               const std::function<void(const TrainRun&)>& also = {});
 // Every lane that was run is a lane of a step or was told to be computed again.
 void ExpectLanesAddUp(const TrainRun& run, const std::string& dir, int lanes);
 // At which step the first view of a run goes on; -1: none did.

@@ -47,26 +47,13 @@ std::string ErrorOf(const TrainRun& run) { return run.result.value("reason", "")
 
 TEST(PluginTest, AnyNumberOfWorkersMakesTheSameBitsAlsoWithAKill) {
   const Folder folder;
-  const std::string spec = MlpSpec(folder / "rows.csv");
-  std::string digest;
-  for (int workers = 1; workers <= 3; ++workers) {
-    SCOPED_TRACE(absl::StrCat(workers, " workers"));
-    const std::string dir = folder / absl::StrCat("job-", workers);
-    std::vector<std::string> faults;
-    if (workers > 1) faults = {"{at_point: \"forward:9\", kill: worker-1}"};
-    const TrainRun run = Train({.spec = spec,
-                                .dir = dir,
-                                .workers = workers,
-                                .faults = faults,
-                                .plugins = MUSTER_TEST_PLUGINS "/example_mlp"});
-    if (workers == 1) digest = run.result.value("digest", "none");
-    ExpectSameBits(run, dir, digest);
-    if (workers > 1) {
-      EXPECT_TRUE(run.Fired("worker-1", "forward")) << run.Trace();
-    }
-    // Far better than the best constant, which has a loss of 0.93.
-    EXPECT_LT(run.result.value("final_loss", 9.0), 0.1) << run.Trace();
-  }
+  ExpectSameBitsOnAnyNumber({.spec = MlpSpec(folder / "rows.csv"),
+                             .dir = folder / "job",
+                             .plugins = MUSTER_TEST_PLUGINS "/example_mlp"},
+                            [](const TrainRun& run) {
+                              // Far better than the best constant, which has a loss of 0.93.
+                              EXPECT_LT(run.result.value("final_loss", 9.0), 0.1) << run.Trace();
+                            });
 }
 
 TEST(PluginTest, GoingOnWithAnotherFileIsAnotherNumericEnvironment) {

@@ -15,6 +15,7 @@
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
+#include "lib/kernels/norm.h"
 #include "lib/member/runtime/flat_pool.h"
 #include "worker/commands/check_gradient.h"
 #include "worker/commands/memory_of_process.h"
@@ -50,7 +51,7 @@ class Bench {
 
   absl::Status RunLane(CheckReport& report) {
     const int64_t before = MemoryNow().now;
-    knows_peak_ = ForgetPeak();
+    ForgetPeak();
     const auto begin = std::chrono::steady_clock::now();
     MUSTER_ASSIGN_OR_RETURN(const LaneOutput output, Run(LaneId(0)));
     CheckedLane& lane = report.lane;
@@ -63,9 +64,7 @@ class Bench {
     lane.input_seconds = std::min(output.input_seconds, lane.seconds);
     const absl::Span<const float> gradient =
         gradient_->all().first(static_cast<size_t>(layout_.parameter_elements()));
-    double squares = 0;
-    for (const float g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
-    lane.gradient_norm = std::sqrt(squares);
+    lane.gradient_norm = std::sqrt(SumOfSquares(gradient));
     lane.is_finite = std::isfinite(output.loss) && AllFinite(gradient);
     return absl::OkStatus();
   }
@@ -110,7 +109,6 @@ class Bench {
     if (!applies) memory.server = CeilDiv(flat * (2 + workers) + slots + (flat + slots), owners);
     return memory;
   }
-  bool knows_peak() const { return knows_peak_; }
 
  private:
   absl::StatusOr<LaneOutput> Run(LaneId lane) {
@@ -133,7 +131,6 @@ class Bench {
   FlatPtr state_, gradient_;
   int64_t program_ = 0;
   int64_t lane_memory_ = 0;
-  bool knows_peak_ = false;
 };
 
 void Judge(CheckReport& report) {

@@ -6,6 +6,7 @@
 
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
+#include "lib/kernels/norm.h"
 
 namespace muster::worker {
 namespace {
@@ -46,10 +47,8 @@ std::vector<Entry> Draw(const Layout& layout, uint64_t seed, int entries,
 }
 
 double ScaleOf(const Placed& tensor, absl::Span<const float> parameters) {
-  double squares = 0;
-  for (const float p :
-       parameters.subspan(static_cast<size_t>(tensor.offset), static_cast<size_t>(tensor.count)))
-    squares += static_cast<double>(p) * static_cast<double>(p);
+  const double squares = SumOfSquares(
+      parameters.subspan(static_cast<size_t>(tensor.offset), static_cast<size_t>(tensor.count)));
   return std::max(std::sqrt(squares / static_cast<double>(tensor.count)), kLeastScale);
 }
 

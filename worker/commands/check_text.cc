@@ -70,7 +70,6 @@ std::string TensorTable(const std::vector<TensorSpec>& tensors) {
   size_t name = 6, shape = 5;
   for (const TensorSpec& tensor : tensors) {
     name = std::max(name, Printable(tensor.name).size());
-    // Each × takes two bytes.
     shape = std::max(shape, ShapeOf(tensor).size());
   }
   std::string table;

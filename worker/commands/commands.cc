@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -15,6 +14,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
+#include "lib/export/written_export.h"
 #include "lib/kernels/float_env.h"
 #include "lib/launch/command_line.h"
 #include "lib/launch/progress_line.h"
@@ -54,15 +54,9 @@ struct Words {
   bool json = false;
 };
 
-// Which field is wrong a task tells itself; what it says of its data is told apart by its code.
-int ExitCodeOfTask(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kFailedPrecondition: return kExitBadConfiguration;
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kDataLoss: return kExitBadData;
-    default: return kExitFailed;
-  }
+// A checkpoint that is not there is a wrong word of whoever asked.
+int ExitCodeOfModel(const absl::Status& status) {
+  return absl::IsNotFound(status) ? kExitBadConfiguration : ExitCodeOfTask(status);
 }
 
 int Refuse(const char* command, const absl::Status& why, int code) {
@@ -109,9 +103,9 @@ int CheckJob(const Words& words) {
   SetFloatEnvironment();
   CopyCounter copied{0};
   const absl::StatusOr<MadeTask> made = MakeAnyTask(spec->training, words.plugin_folders, copied);
-  if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfTask(made.status()));
+  if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
   absl::StatusOr<CheckReport> report = Check(*spec, *made->task, {.gradients = words.gradients});
-  if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfTask(report.status()));
+  if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfModel(report.status()));
   report->plugin = made->plugin;
   std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
   return report->problems.empty() ? kExitDone : kExitBadConfiguration;
@@ -127,7 +121,7 @@ absl::StatusOr<SavedModel> ModelOf(const Words& words, CopyCounter& copied) {
 int EvaluateModel(const Words& words) {
   CopyCounter copied{0};
   const absl::StatusOr<SavedModel> model = ModelOf(words, copied);
-  if (!model.ok()) return Refuse(kEvaluate, model.status(), ExitCodeOfTask(model.status()));
+  if (!model.ok()) return Refuse(kEvaluate, model.status(), ExitCodeOfModel(model.status()));
   Task& task = *model->made.task;
   const TrainingSpec& training = model->spec.training;
   // As many at a time as a lane of training has, since so many fit into memory.
@@ -142,7 +136,7 @@ int EvaluateModel(const Words& words) {
   if (!measured.ok())
     return Refuse(kEvaluate, measured.status(),
                   absl::IsUnimplemented(measured.status()) ? kExitBadConfiguration
-                                                           : ExitCodeOfTask(measured.status()));
+                                                           : ExitCodeOfModel(measured.status()));
   const EvaluatedModel evaluated{.job = model->manifest.job,
                                  .task = training.task,
                                  .step = model->manifest.step.value(),
@@ -156,7 +150,7 @@ int EvaluateModel(const Words& words) {
 int GenerateText(const Words& words) {
   CopyCounter copied{0};
   const absl::StatusOr<SavedModel> model = ModelOf(words, copied);
-  if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfTask(model.status()));
+  if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfModel(model.status()));
   Generates* const generates = model->made.task->generates();
   if (generates == nullptr)
     return Refuse(kGenerate,
@@ -165,7 +159,7 @@ int GenerateText(const Words& words) {
                   kExitBadConfiguration);
   const absl::StatusOr<std::string> text =
       generates->Generate(model->state->all(), words.prompt, words.bytes, words.seed);
-  if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfTask(text.status()));
+  if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfModel(text.status()));
   std::cout << (words.json ? GeneratedAsJson(words.prompt, *text)
                            : PrintableLines(words.prompt + *text) + "\n");
   return kExitDone;
@@ -173,24 +167,19 @@ int GenerateText(const Words& words) {
 
 // In the one format that LibTorch alone writes.
 int ExportModel(const Words& words) {
-  const auto write = [&]() -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(const SavedState saved, LoadSavedState(words.place));
-    const std::string temporary = words.output + kTemporarySuffix;
-    const absl::Status written =
-        WriteLibTorchArchive(saved.layout.space(), saved.state->all(), temporary);
-    if (!written.ok()) {
-      std::remove(temporary.c_str());
-      return written;
-    }
-    MUSTER_RETURN_IF_ERROR(MoveIntoPlace(temporary, words.output));
-    WrittenArchive archive{saved.manifest.job, saved.manifest.step.value(), words.output,
-                           saved.manifest.tensors.size()};
-    for (const TensorSpec& tensor : saved.manifest.tensors) archive.bytes += tensor.Bytes();
-    std::cout << (words.json ? ArchiveAsJson(archive) : ArchiveAsText(archive));
-    return absl::OkStatus();
-  };
-  const absl::Status written = write();
-  return written.ok() ? kExitDone : Refuse(kExport, written, ExitCodeOfTask(written));
+  const absl::StatusOr<SavedState> saved = LoadSavedState(words.place);
+  if (!saved.ok()) return Refuse(kExport, saved.status(), ExitCodeOfModel(saved.status()));
+  const absl::Status written = ReplaceFileBy(words.output, [&](const std::string& path) {
+    return WriteLibTorchArchive(saved->layout.space(), saved->state->all(), path);
+  });
+  if (!written.ok()) return Refuse(kExport, written, ExitCodeOfModel(written));
+  const Manifest& manifest = saved->manifest;
+  WrittenExport told{manifest.job, manifest.step.value(), "libtorch", words.output,
+                     manifest.tensors.size()};
+  for (const TensorSpec& tensor : manifest.tensors)
+    told.bytes += static_cast<uint64_t>(tensor.Bytes());
+  std::cout << (words.json ? ExportAsJson(told) : ExportAsText(told));
+  return kExitDone;
 }
 
 void AddPlace(CLI::App& app, SavedModelPlace& place) {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "lib/base/amount_text.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
 
@@ -42,22 +41,6 @@ std::string EvaluationAsJson(const EvaluatedModel& evaluated) {
     json["metrics"][measured.name] =
         std::isfinite(measured.value) ? ordered_json(measured.value) : ordered_json(nullptr);
   return Dump(json);
-}
-
-std::string ArchiveAsText(const WrittenArchive& written) {
-  return absl::StrCat(Printable(written.file), ": ",
-                      Plural(static_cast<int64_t>(written.tensors), "tensor"), ", ",
-                      Bytes(static_cast<double>(written.bytes)), ", of job ",
-                      Printable(written.job), " at step ", written.step, "\n");
-}
-
-std::string ArchiveAsJson(const WrittenArchive& written) {
-  return Dump({{"job", written.job},
-               {"step", written.step},
-               {"format", "libtorch"},
-               {"file", written.file},
-               {"tensors", written.tensors},
-               {"bytes", written.bytes}});
 }
 
 std::string GeneratedAsJson(const std::string& prompt, const std::string& text) {

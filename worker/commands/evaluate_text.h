@@ -20,16 +20,6 @@ struct EvaluatedModel {
 std::string EvaluationAsText(const EvaluatedModel& evaluated);
 std::string EvaluationAsJson(const EvaluatedModel& evaluated);
 
-struct WrittenArchive {
-  std::string job;
-  int64_t step = 0;
-  std::string file;
-  size_t tensors = 0;
-  int64_t bytes = 0;  // of the tensors
-};
-std::string ArchiveAsText(const WrittenArchive& written);
-std::string ArchiveAsJson(const WrittenArchive& written);
-
 // {"prompt", "text"}; bytes that are no UTF-8 become U+FFFD.
 std::string GeneratedAsJson(const std::string& prompt, const std::string& text);
 

@@ -11,7 +11,7 @@ struct MemoryOfProcess {
 };
 MemoryOfProcess MemoryNow();  // zeros where the kernel does not tell
 
-// From now on the peak is a new one; false: the kernel does not let us, and it stays the old one.
-bool ForgetPeak();
+// From now on the peak is a new one; where the kernel does not let us, it stays the old one.
+void ForgetPeak();
 
 }  // namespace muster::worker

@@ -7,28 +7,13 @@
 
 #include "lib/data/runtime/loader.h"
 #include "muster/torch/module_task.h"
+#include "worker/torch/flat_module.h"
 
 namespace muster::torch {
 namespace {
 
 constexpr unsigned kMostThreads = 4;
 constexpr size_t kMostBytesAhead = size_t{128} << 20;
-
-at::ScalarType ScalarOf(TensorType type) {
-  switch (type) {
-    case TensorType::kFloat32: return at::kFloat;
-    case TensorType::kFloat64: return at::kDouble;
-    case TensorType::kFloat16: return at::kHalf;
-    case TensorType::kBfloat16: return at::kBFloat16;
-    case TensorType::kInt64: return at::kLong;
-    case TensorType::kInt32: return at::kInt;
-    case TensorType::kInt16: return at::kShort;
-    case TensorType::kInt8: return at::kChar;
-    case TensorType::kUint8: return at::kByte;
-    case TensorType::kBool: return at::kBool;
-  }
-  return at::kFloat;
-}
 
 // Half of the processors: the other half computes.
 int Threads() {
@@ -65,7 +50,7 @@ Tensors DataBatches::Take(int64_t epoch, absl::Span<const uint64_t> samples) {
     shape.insert(shape.begin(), static_cast<int64_t>(batch->samples()));
     tensors.push_back(at::from_blob(
         batch->of(f).data(), shape, [batch](void*) {},
-        at::TensorOptions(ScalarOf(fields[f].type))));
+        at::TensorOptions(worker::TorchTypeOf(fields[f].type))));
   }
   return tensors;
 }

@@ -288,10 +288,9 @@ void Exchange::Handle(Generated event) {
 }
 
 void Exchange::Handle(TrainFailed event) {
-  const bool data = absl::IsInvalidArgument(event.why) || absl::IsDataLoss(event.why);
-  const bool job = absl::IsFailedPrecondition(event.why);
-  const std::string why(data || job ? std::string(event.why.message()) : event.why.ToString());
-  quit_ = Quit{data ? kExitBadData : job ? kExitBadConfiguration : kExitFailed, why};
+  const int code = ExitCodeOfTask(event.why);
+  const std::string why(EndsItsJob(code) ? std::string(event.why.message()) : event.why.ToString());
+  quit_ = Quit{code, why};
   LogError("%s", why);
 }
 

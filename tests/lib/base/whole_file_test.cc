@@ -99,6 +99,27 @@ TEST_F(WholeFile, StaysAsItWasWhenTheNewOneCannotBeSynced) {
   EXPECT_THAT(Files(), ElementsAre("job.json"));
 }
 
+TEST_F(WholeFile, WhatOthersWriteTakesItsPlaceWholeOrNotAtAll) {
+  const std::string path = dir_ + "/model.pt";
+  const auto write = [](const std::string& temporary) {
+    std::ofstream(temporary) << "weights";
+    return absl::OkStatus();
+  };
+  ASSERT_EQ(ReplaceFileBy(path, write), absl::OkStatus());
+  EXPECT_THAT(Calls(), ElementsAre("sync " + path + ".writing",
+                                   "rename " + path + ".writing " + path, "sync " + dir_));
+  EXPECT_EQ(ReadWholeFile(path).value(), "weights");
+  const absl::Status failed = ReplaceFileBy(path, [](const std::string& temporary) {
+    std::ofstream(temporary) << "half of";
+    return absl::DataLossError("chunk 7 is damaged");
+  });
+  EXPECT_EQ(failed, absl::DataLossError("chunk 7 is damaged"));
+  fail_sync_of_a_file_with = ENOSPC;
+  EXPECT_EQ(ReplaceFileBy(path, write).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReadWholeFile(path).value(), "weights");
+  EXPECT_THAT(Files(), ElementsAre("model.pt"));
+}
+
 TEST_F(WholeFile, EachNewFolderIsSyncedIntoTheOneThatHoldsIt) {
   const absl::Status made = MakeDirectories(dir_ + "/a/b/");
   ASSERT_TRUE(made.ok()) << made;

@@ -10,22 +10,13 @@
 #include "lib/export/export_plan.h"
 #include "lib/export/pickle.h"
 #include "tests/lib/checkpoint/support.h"
+#include "tests/lib/export/in_memory.h"
 #include "tests/lib/export/zip_reader.h"
 
 namespace muster {
 namespace {
 
 using testing::HasSubstr;
-
-class InMemory final : public Appender {
- public:
-  absl::Status Append(absl::Span<const std::byte> bytes) override {
-    file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return file.size() < most ? absl::OkStatus() : absl::ResourceExhaustedError("the disk is full");
-  }
-  std::string file;
-  size_t most = size_t{1} << 30;
-};
 
 class ExportTest : public testing::Test {
  protected:

@@ -7,19 +7,11 @@
 #include <vector>
 
 #include "lib/base/bytes.h"
+#include "tests/lib/export/in_memory.h"
 #include "tests/lib/export/zip_reader.h"
 
 namespace muster {
 namespace {
-
-class InMemory final : public Appender {
- public:
-  absl::Status Append(absl::Span<const std::byte> bytes) override {
-    file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    return absl::OkStatus();
-  }
-  std::string file;
-};
 
 TEST(ZipWriterTest, RecordsAreReadBackByNameAlsoEmptyOnes) {
   InMemory memory;

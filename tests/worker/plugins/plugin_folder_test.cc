@@ -1,6 +1,7 @@
 #include "worker/plugins/plugin_folder.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -24,7 +25,9 @@ std::string BuiltAs(const std::string& oddity) {
 
 class PluginFolderTest : public testing::Test {
  protected:
-  PluginFolderTest() : folder_(testing::TempDir() + "plugins") {
+  PluginFolderTest()
+      : folder_(testing::TempDir() + "plugins-" + std::to_string(getpid()) + "-" +
+                std::to_string(cases_++)) {
     std::filesystem::create_directories(folder_);
   }
   std::string Put(const std::string& oddity, const std::string& name) {
@@ -35,6 +38,9 @@ class PluginFolderTest : public testing::Test {
   ~PluginFolderTest() override { std::filesystem::remove_all(folder_); }
 
   const std::string folder_;
+
+ private:
+  static inline int cases_ = 0;  // a library that is loaded under one path is loaded once
 };
 
 TEST_F(PluginFolderTest, BringsItsTasksAndTheHashOfItsFile) {

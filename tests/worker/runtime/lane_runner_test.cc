@@ -17,11 +17,10 @@
 namespace muster::worker {
 namespace {
 
-// As counting, but says that making its samples ready took so long, and may spoil its thread.
-class Claiming final : public Task {
+// As counting.
+class LikeCounting : public Task {
  public:
-  Claiming(const TrainingSpec& training, double input_seconds)
-      : task_(MakeCounting(training)), claim_(input_seconds) {}
+  explicit LikeCounting(const TrainingSpec& training) : task_(MakeCounting(training)) {}
 
   std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
   uint64_t SampleCount() const override { return task_->SampleCount(); }
@@ -31,7 +30,21 @@ class Claiming final : public Task {
     return task_->Initialize(seed, parameters);
   }
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    absl::StatusOr<LaneOutput> output = task_->RunLane(input, std::move(sink));
+    return task_->RunLane(input, std::move(sink));
+  }
+
+ private:
+  const std::unique_ptr<Task> task_;
+};
+
+// It says that making its samples ready took so long, and may spoil its thread.
+class Claiming final : public LikeCounting {
+ public:
+  Claiming(const TrainingSpec& training, double input_seconds)
+      : LikeCounting(training), claim_(input_seconds) {}
+
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    absl::StatusOr<LaneOutput> output = LikeCounting::RunLane(input, std::move(sink));
     if (output.ok()) output->input_seconds = claim_;
     if (spoils_rounding) std::fesetround(FE_UPWARD);
     return output;
@@ -40,25 +53,17 @@ class Claiming final : public Task {
   bool spoils_rounding = false;
 
  private:
-  const std::unique_ptr<Task> task_;
   const double claim_;
 };
 
-// As counting, and remembers what it is told of coming lanes, and what it was run with.
-class Listening final : public Task, public ReadsAhead {
+// It remembers what it is told of coming lanes, and what it was run with.
+class Listening final : public LikeCounting, public ReadsAhead {
  public:
-  explicit Listening(const TrainingSpec& training) : task_(MakeCounting(training)) {}
+  using LikeCounting::LikeCounting;
 
-  std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
-  uint64_t SampleCount() const override { return task_->SampleCount(); }
-  std::string DataHash() const override { return task_->DataHash(); }
-  absl::Status Bind(const FlatSpace& space) override { return task_->Bind(space); }
-  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    return task_->Initialize(seed, parameters);
-  }
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     ran.push_back({input.epoch, {input.samples.begin(), input.samples.end()}});
-    return task_->RunLane(input, std::move(sink));
+    return LikeCounting::RunLane(input, std::move(sink));
   }
   absl::Status Coming(std::vector<ComingLane> lanes) override {
     coming = std::move(lanes);
@@ -66,9 +71,6 @@ class Listening final : public Task, public ReadsAhead {
   }
 
   std::vector<ComingLane> coming, ran;
-
- private:
-  const std::unique_ptr<Task> task_;
 };
 
 class LaneRunnerTest : public testing::Test {

@@ -1,0 +1,29 @@
+#include "lib/export/written_export.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/amount_text.h"
+#include "lib/base/plural.h"
+#include "lib/base/printable.h"
+
+namespace muster {
+
+std::string ExportAsText(const WrittenExport& written) {
+  return absl::StrCat(Printable(written.file), ": ",
+                      Plural(static_cast<int64_t>(written.tensors), "tensor"), ", ",
+                      Bytes(static_cast<double>(written.bytes)), ", of job ",
+                      Printable(written.job), " at step ", written.step, "\n");
+}
+
+std::string ExportAsJson(const WrittenExport& written) {
+  using nlohmann::ordered_json;
+  const ordered_json json = {{"job", written.job},         {"step", written.step},
+                             {"format", written.format},   {"file", written.file},
+                             {"tensors", written.tensors}, {"bytes", written.bytes}};
+  return PrintableJson(
+             json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
+         "\n";
+}
+
+}  // namespace muster
