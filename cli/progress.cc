@@ -13,7 +13,7 @@ constexpr Duration kWindowTime = std::chrono::seconds(15);
 }  // namespace
 
 std::optional<double> LearningRateAt(const TrainingSpec& training, const Progress& progress) {
-  const bool needs_length = training.schedule.kind != ScheduleKind::kConstant;
+  const bool needs_length = DependsOnLength(training.schedule.kind);
   const int64_t steps = needs_length ? progress.steps : progress.step + 1;
   if (progress.step < 0 || progress.step >= steps) return std::nullopt;
   return LearningRate(training.optimizer, training.schedule, progress.step, steps);

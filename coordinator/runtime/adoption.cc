@@ -69,8 +69,7 @@ absl::Status CheckUsable(const std::string& path, const Place& place, const Mani
   const TrainingSpec& training = spec->training;
   const absl::StatusOr<Layout> layout = LayoutOf(manifest);
   if (!layout.ok()) return Unusable(path, layout.status().message());
-  const absl::Status complete =
-      CheckComplete(manifest, *layout, SlotCount(training.optimizer.kind));
+  const absl::Status complete = CheckComplete(manifest, *layout, SlotCount(training));
   if (!complete.ok()) return Unusable(path, complete.message());
   const bool is_of_job =
       manifest.tensors == file.environment.tensors && manifest.chunk_bytes == ChunkBytes(training);

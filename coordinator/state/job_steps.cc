@@ -217,7 +217,7 @@ void JobRun::Acknowledge(const std::vector<SegmentToAcknowledge>& segments) {
 void JobRun::TryCommit() {
   const absl::StatusOr<const Layout*> layout = LayoutNow();
   if (!layout.ok()) return;
-  const int32_t slots = SlotCount(journal_.spec.training.optimizer.kind);
+  const int32_t slots = SlotCount(journal_.spec.training);
   const auto parts =
       static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
   std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts);

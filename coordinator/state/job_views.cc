@@ -122,7 +122,7 @@ void JobRun::EndReattachment() {
 Duration JobRun::WithTimeForState(Duration patience) const {
   constexpr int64_t kBytesPerSecond = 10'000'000;
   const int64_t elements = layout_ ? layout_->elements() : 0;
-  const int64_t copies = 1 + SlotCount(journal_.spec.training.optimizer.kind);
+  const int64_t copies = 1 + SlotCount(journal_.spec.training);
   return patience +
          std::chrono::seconds(copies * elements * int64_t{sizeof(float)} / kBytesPerSecond);
 }
@@ -235,8 +235,7 @@ void JobRun::Plan() {
   if (!layout.ok())
     return End(JobPhase::kFailed, absl::StrCat("the model's layout: ", layout.status().message()),
                kExitBadConfiguration);
-  const absl::Status fits =
-      CheckPlanFits(**layout, SlotCount(journal_.spec.training.optimizer.kind));
+  const absl::Status fits = CheckPlanFits(**layout, SlotCount(journal_.spec.training));
   if (!fits.ok()) return End(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
   const PlanInput input = InputOfPlan(**layout);
   if (journal_.resumes && resume.kind == ResumeKind::kStep && !input.checkpoint)

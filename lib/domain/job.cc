@@ -42,22 +42,42 @@ Lengthening LengtheningOf(const TrainingSpec& held, const TrainingSpec& asked) {
     made.why_not = absl::StrCat("the job is measured in ", made.field);
   else if (wants < had)
     made.why_not = absl::StrCat(wants, " is less than the ", had, " that the job has");
-  else if (held.schedule.kind != ScheduleKind::kConstant)
+  else if (DependsOnLength(held.schedule.kind))
     made.why_not =
-        "schedule.kind is not constant: the learning rates of the steps that are done would have "
-        "been others";
+        "schedule.kind depends on the length: the learning rates of the steps that are done would "
+        "have been others";
   return made;
 }
 
 int SlotCount(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::kSgd: return 0;
-    case OptimizerKind::kMomentum: return 1;
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kRmsprop:
+    case OptimizerKind::kAdagrad: return 1;
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW: return 2;
   }
   MUSTER_CHECK(false, "an optimizer without a kind");
   return 0;
+}
+
+int SlotCount(const TrainingSpec& training) {
+  return SlotCount(training.optimizer.kind) + (training.ema_decay > 0 ? 1 : 0);
+}
+
+bool DependsOnLength(ScheduleKind kind) {
+  switch (kind) {
+    case ScheduleKind::kConstant:
+    case ScheduleKind::kStep:
+    case ScheduleKind::kMilestones: return false;
+    case ScheduleKind::kLinear:
+    case ScheduleKind::kCosine:
+    case ScheduleKind::kPolynomial:
+    case ScheduleKind::kOneCycle: return true;
+  }
+  MUSTER_CHECK(false, "a schedule without a kind");
+  return true;
 }
 
 }  // namespace muster

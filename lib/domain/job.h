@@ -17,31 +17,61 @@ enum class Sync { kAllreduce, kServer };
 enum class SumOrder { kCanonical, kFree };
 enum class Reduction { kMean, kSum };
 enum class Precision { kFp32 };
-enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW };
+enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW, kRmsprop, kAdagrad };
+// Which parameters `weight_decay` is for: all, or those of two or more dimensions, so that biases
+// and the scales of norms are left out.
+enum class DecayOn { kAll, kMatrices };
 // What is done about a step whose gradient or loss is not finite.
 enum class OnNan { kStop, kSkip, kContinue };
-enum class ScheduleKind { kConstant, kLinear, kCosine };
+enum class ScheduleKind { kConstant, kLinear, kCosine, kStep, kMilestones, kPolynomial, kOneCycle };
 
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kSgd;
   double learning_rate = 0.01;
   double momentum = 0.9;  // momentum only
+  bool nesterov = false;  // momentum only
   double beta1 = 0.9;     // Adam, AdamW
   double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0;  // L2 for sgd, momentum and Adam; decoupled for AdamW, as LibTorch does
+  double alpha = 0.99;      // RMSprop
+  double epsilon = 1e-8;    // Adam, AdamW, RMSprop, Adagrad
+  double weight_decay = 0;  // decoupled for AdamW, L2 for all others, as LibTorch does
+  DecayOn weight_decay_on = DecayOn::kAll;
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-// Optimizer slots, each as large as the parameters: sgd 0, momentum 1, Adam and AdamW 2.
+// The optimizer's own slots, each as large as the parameters: sgd 0, momentum, RMSprop and Adagrad
+// 1, Adam and AdamW 2.
 int SlotCount(OptimizerKind kind);
 
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;  // linear from 0 (exclusive) to the full rate
-  double final_ratio = 0;    // linear, cosine: rate at the last step ÷ learning_rate
+  double final_ratio = 0;    // linear, cosine, polynomial: rate at the last step ÷ learning_rate
+  int64_t step_size = 0;     // step: steps from one fall to the next; at least 1 there
+  std::vector<int64_t> milestones{};  // milestones: the steps of its falls, ascending, at least one
+  double gamma = 0.1;                 // step, milestones: what each fall multiplies the rate with
+  double power = 1;                   // polynomial
+  // One cycle: the share of the steps in which the rate rises, learning_rate ÷ the first rate, and
+  // the first rate ÷ the last one.
+  double pct_start = 0.3;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
   bool operator==(const ScheduleSpec&) const = default;
 };
+
+// Whether the rate of a step depends on how many steps there are in all.
+bool DependsOnLength(ScheduleKind kind);
+
+// How the parameters with certain names are updated; a parameter belongs to the first group that
+// matches it (lib/domain/update_rules.h).
+struct ParameterGroup {
+  std::string match;  // of names: * any text, ? any one byte
+  double learning_rate_factor = 1;
+  std::optional<double> weight_decay{};  // nothing: as the optimizer's specification says
+  bool frozen = false;                   // their bits never change
+  bool operator==(const ParameterGroup&) const = default;
+};
+inline constexpr size_t kMostGroups = 256;
 
 struct TrainingSpec {
   std::string task;  // a name of lib/task/registry.h, or that of a plug-in's task
@@ -54,6 +84,8 @@ struct TrainingSpec {
   int64_t epochs = 0;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
+  std::vector<ParameterGroup> groups{};
+  double ema_decay = 0;  // of a moving average of the parameters, kept as one more slot; 0: none
   double clip_norm = 0;  // 0: no clipping
   OnNan on_nan = OnNan::kStop;
   Reduction reduction = Reduction::kMean;
@@ -66,6 +98,9 @@ struct TrainingSpec {
   int64_t chunk_bytes = 256 * 1024;  // multiple of 64, 64 … 262144
   bool operator==(const TrainingSpec&) const = default;
 };
+
+// All slots of a job: the optimizer's, and then the moving average where one is kept.
+int SlotCount(const TrainingSpec& training);
 
 struct CheckpointPolicy {
   int64_t every_steps = 0;    // 0: no

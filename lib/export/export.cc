@@ -54,14 +54,24 @@ std::string SlotName(const TrainingSpec& training, int32_t slot) {
   return index < names.size() ? names[index] : absl::StrCat("slot_", slot);
 }
 
+// The moving average of parameters is the slot behind those of the optimizer.
+int32_t AverageSlot(const TrainingSpec& training) {
+  return training.ema_decay > 0 ? SlotCount(training) : 0;
+}
+
+std::string Before(const TrainingSpec& training, int32_t slot) {
+  if (slot == 0) return "";
+  if (slot == AverageSlot(training)) return "ema.";
+  return absl::StrCat("optimizer.", SlotName(training, slot), ".");
+}
+
 absl::Status WriteSafetensors(const std::vector<ExportItem>& items, const Manifest& manifest,
                               const TrainingSpec& training, Source& source, Appender& to) {
   std::vector<SafetensorsEntry> entries;
   for (const ExportItem& item : items) {
     const TensorSpec& spec = item.tensor->spec;
-    const std::string before =
-        item.slot == 0 ? "" : absl::StrCat("optimizer.", SlotName(training, item.slot), ".");
-    entries.push_back({before + spec.name, spec.type, spec.shape, BytesOfItem(item)});
+    entries.push_back(
+        {Before(training, item.slot) + spec.name, spec.type, spec.shape, BytesOfItem(item)});
   }
   MUSTER_RETURN_IF_ERROR(to.Append(
       BytesOf(SafetensorsHeader(entries, {{"format", "pt"},
@@ -81,58 +91,81 @@ void PickleTensor(const ExportItem& item, size_t record, Pickle& pickle) {
   pickle.Tensor(KeyOf(record), item.tensor->spec.type, item.tensor->spec.shape);
 }
 
-void PickleModel(const std::vector<ExportItem>& items, Pickle& pickle) {
+// The values (slot 0), or all of another slot, by the names of their tensors.
+void PickleTensors(const std::vector<ExportItem>& items, int32_t slot, Pickle& pickle) {
   pickle.BeginDict();
   for (size_t i = 0; i < items.size(); ++i) {
-    if (items[i].slot != 0) continue;
+    if (items[i].slot != slot) continue;
     pickle.Text(items[i].tensor->spec.name);
     PickleTensor(items[i], i, pickle);
   }
   pickle.EndDict();
 }
 
-bool IsAdam(OptimizerKind kind) {
-  return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
+bool CountsSteps(OptimizerKind kind) {
+  return kind != OptimizerKind::kSgd && kind != OptimizerKind::kMomentum;
 }
 
-// What load_state_dict of the optimizer of that kind takes in the place of its own.
-void PickleGroup(const OptimizerSpec& spec, int64_t parameters, Pickle& pickle) {
-  const auto real = [&](const char* name, double value) {
+void PickleNumbers(const std::vector<std::pair<const char*, double>>& numbers, Pickle& pickle) {
+  for (const auto& [name, value] : numbers) {
     pickle.Text(name);
     pickle.Real(value);
-  };
-  const auto boolean = [&](const char* name) {
-    pickle.Text(name);
-    pickle.Boolean(false);
-  };
-  pickle.BeginDict();
-  real("lr", spec.learning_rate);
-  real("weight_decay", spec.weight_decay);
-  if (IsAdam(spec.kind)) {
-    pickle.Text("betas");
-    pickle.BeginTuple();
-    pickle.Real(spec.beta1);
-    pickle.Real(spec.beta2);
-    pickle.EndTuple();
-    real("eps", spec.epsilon);
-    boolean("amsgrad");
-    boolean("capturable");
-    pickle.Text("decoupled_weight_decay");
-    pickle.Boolean(spec.kind == OptimizerKind::kAdamW);
-  } else {
-    real("momentum", spec.kind == OptimizerKind::kMomentum ? spec.momentum : 0);
-    real("dampening", 0);
-    boolean("nesterov");
   }
-  boolean("maximize");
-  boolean("differentiable");
+}
+
+void PickleSwitches(const std::vector<std::pair<const char*, bool>>& switches, Pickle& pickle) {
+  for (const auto& [name, value] : switches) {
+    pickle.Text(name);
+    pickle.Boolean(value);
+  }
+}
+
+void PickleOptions(const OptimizerSpec& spec, Pickle& pickle) {
+  switch (spec.kind) {
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      pickle.Text("betas");
+      pickle.BeginTuple();
+      pickle.Real(spec.beta1);
+      pickle.Real(spec.beta2);
+      pickle.EndTuple();
+      PickleNumbers({{"eps", spec.epsilon}}, pickle);
+      return PickleSwitches({{"amsgrad", false},
+                             {"capturable", false},
+                             {"decoupled_weight_decay", spec.kind == OptimizerKind::kAdamW}},
+                            pickle);
+    case OptimizerKind::kRmsprop:
+      PickleNumbers({{"alpha", spec.alpha}, {"eps", spec.epsilon}, {"momentum", 0}}, pickle);
+      return PickleSwitches({{"centered", false}, {"capturable", false}}, pickle);
+    case OptimizerKind::kAdagrad:
+      return PickleNumbers(
+          {{"eps", spec.epsilon}, {"lr_decay", 0}, {"initial_accumulator_value", 0}}, pickle);
+    case OptimizerKind::kSgd:
+      PickleNumbers({{"momentum", 0}, {"dampening", 0}}, pickle);
+      return PickleSwitches({{"nesterov", false}}, pickle);
+    case OptimizerKind::kMomentum:
+      PickleNumbers({{"momentum", spec.momentum}, {"dampening", 0}}, pickle);
+      return PickleSwitches({{"nesterov", spec.nesterov}}, pickle);
+  }
+}
+
+// What load_state_dict of the optimizer of that kind takes in the place of its own. What is frozen
+// stays as it is there, too.
+void PickleGroup(const OptimizerSpec& spec, const ExportedGroup& group, Pickle& pickle) {
+  const UpdateRule& rule = group.rule;
+  pickle.BeginDict();
+  PickleNumbers({{"lr", rule.frozen ? 0 : spec.learning_rate * rule.learning_rate_factor},
+                 {"weight_decay", rule.frozen ? 0 : rule.weight_decay}},
+                pickle);
+  PickleOptions(spec, pickle);
+  PickleSwitches({{"maximize", false}, {"differentiable", false}}, pickle);
   for (const char* name : {"foreach", "fused"}) {
     pickle.Text(name);
     pickle.None();
   }
   pickle.Text("params");
   pickle.BeginList();
-  for (int64_t p = 0; p < parameters; ++p) pickle.Integer(p);
+  for (const int64_t p : group.parameters) pickle.Integer(p);
   pickle.EndList();
   pickle.EndDict();
 }
@@ -143,17 +176,18 @@ size_t ParametersIn(const std::vector<ExportItem>& items) {
   }));
 }
 
-void PickleOptimizer(const std::vector<ExportItem>& items, int32_t slots,
-                     const TrainingSpec& training, Pickle& pickle) {
+void PickleOptimizer(const std::vector<ExportItem>& items, const TrainingSpec& training,
+                     const std::vector<ExportedGroup>& groups, Pickle& pickle) {
+  const int32_t slots = SlotCount(training.optimizer.kind);
   const size_t parameters = ParametersIn(items);
-  const size_t values = items.size() - parameters * static_cast<size_t>(slots);
+  const size_t values = items.size() - parameters * static_cast<size_t>(SlotCount(training));
   pickle.BeginDict();
   pickle.Text("state");
   pickle.BeginDict();
   for (size_t p = 0; p < parameters && slots > 0; ++p) {
     pickle.Integer(static_cast<int64_t>(p));
     pickle.BeginDict();
-    if (IsAdam(training.optimizer.kind)) {
+    if (CountsSteps(training.optimizer.kind)) {
       pickle.Text("step");
       pickle.Tensor(KeyOf(items.size() + p), TensorType::kFloat32, {});
     }
@@ -167,23 +201,29 @@ void PickleOptimizer(const std::vector<ExportItem>& items, int32_t slots,
   pickle.EndDict();
   pickle.Text("param_groups");
   pickle.BeginList();
-  PickleGroup(training.optimizer, static_cast<int64_t>(parameters), pickle);
+  for (const ExportedGroup& group : groups) PickleGroup(training.optimizer, group, pickle);
   pickle.EndList();
   pickle.EndDict();
 }
 
 absl::Status WritePt(const std::vector<ExportItem>& items, const Manifest& manifest,
-                     const TrainingSpec& training, bool optimizer, Source& source, Appender& to) {
+                     const TrainingSpec& training, const std::vector<ExportedGroup>& groups,
+                     Source& source, Appender& to) {
+  const bool optimizer = !groups.empty();
   Pickle pickle;
   if (optimizer) {
     pickle.BeginDict();
     pickle.Text("model");
-    PickleModel(items, pickle);
+    PickleTensors(items, 0, pickle);
     pickle.Text("optimizer");
-    PickleOptimizer(items, manifest.slots, training, pickle);
+    PickleOptimizer(items, training, groups, pickle);
+    if (const int32_t average = AverageSlot(training); average > 0) {
+      pickle.Text("ema");
+      PickleTensors(items, average, pickle);
+    }
     pickle.EndDict();
   } else {
-    PickleModel(items, pickle);
+    PickleTensors(items, 0, pickle);
   }
   ZipWriter zip(to);
   MUSTER_RETURN_IF_ERROR(zip.Add("archive/data.pkl", pickle.Finish()));
@@ -194,7 +234,7 @@ absl::Status WritePt(const std::vector<ExportItem>& items, const Manifest& manif
     MUSTER_RETURN_IF_ERROR(source.Read(
         items[i], [&](absl::Span<const std::byte> bytes) { return zip.Append(bytes); }));
   }
-  if (optimizer && IsAdam(training.optimizer.kind)) {
+  if (optimizer && CountsSteps(training.optimizer.kind)) {
     const float step = static_cast<float>(manifest.step.value());
     for (size_t p = 0; p < ParametersIn(items); ++p) {
       MUSTER_RETURN_IF_ERROR(zip.Begin(name(items.size() + p), sizeof step));
@@ -220,9 +260,16 @@ absl::StatusOr<Exported> Export(const CheckpointFiles& files, const Manifest& ma
   const std::vector<ExportItem> items =
       PlanExport(reader.layout(), options.optimizer ? manifest.slots : 0);
   Source source(reader, items, options);
+  std::vector<ExportedGroup> groups;  // a model has parameters, and so at least one
+  if (options.optimizer) {
+    if (manifest.slots != SlotCount(training))
+      return absl::DataLossError(absl::StrCat("the checkpoint has ", manifest.slots,
+                                              " slots, and its optimizer ", SlotCount(training)));
+    MUSTER_ASSIGN_OR_RETURN(groups, GroupsOf(training, reader.layout()));
+  }
   MUSTER_RETURN_IF_ERROR(options.format == ExportFormat::kSafetensors
                              ? WriteSafetensors(items, manifest, training, source, to)
-                             : WritePt(items, manifest, training, options.optimizer, source, to));
+                             : WritePt(items, manifest, training, groups, source, to));
   return Exported{items.size(), source.bytes()};
 }
 

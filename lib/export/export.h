@@ -3,10 +3,11 @@
 //
 // safetensors: https://huggingface.co/docs/safetensors: a length, a JSON header, the tensors'
 //   bytes. The optimizer's slots are tensors "optimizer.SLOT.NAME", such as
-//   "optimizer.exp_avg.0.weight".
+//   "optimizer.exp_avg.0.weight"; a moving average of the parameters is "ema.NAME".
 // pt: what torch.save writes of a dict of tensors: a zip of stored records and a pickle of
 //   protocol 2, which torch.load(weights_only=True) takes. Without the optimizer it is the module's
-//   state_dict; with it {"model": that, "optimizer": torch.optim's state_dict}.
+//   state_dict; with it {"model": that, "optimizer": torch.optim's state_dict}, and where there is
+//   a moving average "ema": that of each parameter. A group of it are the parameters of one rule.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ std::optional<ExportFormat> ExportFormatOf(absl::string_view name);  // "safeten
 
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
-  bool optimizer = false;  // its slots, too
+  bool optimizer = false;  // its slots, too, and the moving average
   // Told after each run of bytes: how many of the tensors' bytes are written, of how many.
   std::function<void(uint64_t bytes, uint64_t of)> progress = [](uint64_t, uint64_t) {};
 };

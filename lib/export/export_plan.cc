@@ -1,5 +1,9 @@
 #include "lib/export/export_plan.h"
 
+#include <algorithm>
+
+#include "lib/base/status.h"
+
 namespace muster {
 
 std::vector<ExportItem> PlanExport(const Layout& layout, int32_t slots) {
@@ -16,8 +20,26 @@ std::vector<std::string> SlotNames(OptimizerKind kind) {
     case OptimizerKind::kMomentum: return {"momentum_buffer"};
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW: return {"exp_avg", "exp_avg_sq"};
+    case OptimizerKind::kRmsprop: return {"square_avg"};
+    case OptimizerKind::kAdagrad: return {"sum"};
   }
   return {};
+}
+
+absl::StatusOr<std::vector<ExportedGroup>> GroupsOf(const TrainingSpec& training,
+                                                    const Layout& layout) {
+  MUSTER_ASSIGN_OR_RETURN(const UpdateRules rules, UpdateRules::Make(training, layout));
+  std::vector<ExportedGroup> groups;
+  int64_t number = 0;
+  for (const Placed& tensor : layout.tensors()) {
+    if (tensor.spec.kind != TensorKind::kParameter) continue;
+    const UpdateRule rule = rules.In(tensor.offset, 1)[0].rule;
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const ExportedGroup& g) { return g.rule == rule; });
+    if (group == groups.end()) group = groups.insert(group, {rule, {}});
+    group->parameters.push_back(number++);
+  }
+  return groups;
 }
 
 }  // namespace muster

@@ -9,6 +9,19 @@ struct SgdFactors {
   float minus_rate;
 };
 
+struct RmspropFactors {
+  float weight_decay;
+  float alpha, rest;  // rest = 1 - alpha
+  float epsilon;
+  float minus_rate;
+};
+
+struct AdagradFactors {
+  float weight_decay;
+  float epsilon;
+  float minus_rate;
+};
+
 struct AdamFactors {
   float weight_decay;  // L2, added to the gradient
   float shrink;        // decoupled decay: what parameters are multiplied with

@@ -37,13 +37,15 @@ void Sgd(const SgdFactors& f, const Memory& at, size_t count) {
   });
 }
 
-template <bool kDecay>
+template <bool kDecay, bool kNesterov>
 void Momentum(const SgdFactors& f, const Memory& at, size_t count) {
   ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
     const auto gradient = DecayedGradient<kDecay>(d, at, i, f.weight_decay);
     const auto kept = hn::Mul(hn::LoadU(d, at.slot0 + i), hn::Set(d, f.momentum));
-    const auto direction = hn::Add(kept, gradient);
+    auto direction = hn::Add(kept, gradient);
     hn::StoreU(direction, d, at.slot0 + i);
+    if constexpr (kNesterov)
+      direction = hn::Add(gradient, hn::Mul(direction, hn::Set(d, f.momentum)));
     const auto change = hn::Mul(direction, hn::Set(d, f.minus_rate));
     StoreParameter(d, at, i, hn::Add(hn::LoadU(d, at.old_parameters + i), change));
   });
@@ -68,12 +70,62 @@ void Adam(const AdamFactors& f, const Memory& at, size_t count) {
   });
 }
 
+// parameter + minus_rate·gradient / (√squares + epsilon).
+template <class D, class V>
+HWY_INLINE void StoreByRoot(D d, const Memory& at, size_t i, V gradient, V squares, float epsilon,
+                            float minus_rate) {
+  const auto root = hn::Add(hn::Sqrt(squares), hn::Set(d, epsilon));
+  const auto change = hn::Div(hn::Mul(gradient, hn::Set(d, minus_rate)), root);
+  StoreParameter(d, at, i, hn::Add(hn::LoadU(d, at.old_parameters + i), change));
+}
+
+template <bool kDecay>
+void Rmsprop(const RmspropFactors& f, const Memory& at, size_t count) {
+  ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
+    const auto gradient = DecayedGradient<kDecay>(d, at, i, f.weight_decay);
+    const auto square = hn::Mul(hn::Mul(gradient, hn::Set(d, f.rest)), gradient);
+    const auto mean = hn::Add(hn::Mul(hn::LoadU(d, at.slot0 + i), hn::Set(d, f.alpha)), square);
+    hn::StoreU(mean, d, at.slot0 + i);
+    StoreByRoot(d, at, i, gradient, mean, f.epsilon, f.minus_rate);
+  });
+}
+
+template <bool kDecay>
+void Adagrad(const AdagradFactors& f, const Memory& at, size_t count) {
+  ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
+    const auto gradient = DecayedGradient<kDecay>(d, at, i, f.weight_decay);
+    const auto sum = hn::Add(hn::LoadU(d, at.slot0 + i), hn::Mul(gradient, gradient));
+    hn::StoreU(sum, d, at.slot0 + i);
+    StoreByRoot(d, at, i, gradient, sum, f.epsilon, f.minus_rate);
+  });
+}
+
 void SgdKernel(const SgdFactors& f, const Memory& at, size_t count) {
   f.weight_decay == 0 ? Sgd<false>(f, at, count) : Sgd<true>(f, at, count);
 }
 
 void MomentumKernel(const SgdFactors& f, const Memory& at, size_t count) {
-  f.weight_decay == 0 ? Momentum<false>(f, at, count) : Momentum<true>(f, at, count);
+  f.weight_decay == 0 ? Momentum<false, false>(f, at, count) : Momentum<true, false>(f, at, count);
+}
+
+void NesterovKernel(const SgdFactors& f, const Memory& at, size_t count) {
+  f.weight_decay == 0 ? Momentum<false, true>(f, at, count) : Momentum<true, true>(f, at, count);
+}
+
+void RmspropKernel(const RmspropFactors& f, const Memory& at, size_t count) {
+  f.weight_decay == 0 ? Rmsprop<false>(f, at, count) : Rmsprop<true>(f, at, count);
+}
+
+void AdagradKernel(const AdagradFactors& f, const Memory& at, size_t count) {
+  f.weight_decay == 0 ? Adagrad<false>(f, at, count) : Adagrad<true>(f, at, count);
+}
+
+void AverageKernel(float decay, float rest, const float* parameters, float* average, size_t count) {
+  ForEachElement(count, [&](auto d, size_t i) HWY_ATTR {
+    const auto kept = hn::Mul(hn::LoadU(d, average + i), hn::Set(d, decay));
+    const auto added = hn::Mul(hn::LoadU(d, parameters + i), hn::Set(d, rest));
+    hn::StoreU(hn::Add(kept, added), d, average + i);
+  });
 }
 
 void AdamKernel(const AdamFactors& f, const Memory& at, size_t count) {
@@ -91,7 +143,11 @@ namespace {
 
 HWY_EXPORT(SgdKernel);
 HWY_EXPORT(MomentumKernel);
+HWY_EXPORT(NesterovKernel);
 HWY_EXPORT(AdamKernel);
+HWY_EXPORT(RmspropKernel);
+HWY_EXPORT(AdagradKernel);
+HWY_EXPORT(AverageKernel);
 
 // base^exponent by squaring: the same bits on every machine, which std::pow does not promise.
 double Power(double base, int64_t exponent) {
@@ -123,6 +179,20 @@ AdamFactors MakeAdamFactors(const OptimizerSpec& spec, int64_t step, double lear
           .minus_step_size = static_cast<float>(-(learning_rate / correction1))};
 }
 
+RmspropFactors MakeRmspropFactors(const OptimizerSpec& spec, double learning_rate) {
+  return {.weight_decay = static_cast<float>(spec.weight_decay),
+          .alpha = static_cast<float>(spec.alpha),
+          .rest = static_cast<float>(1 - spec.alpha),
+          .epsilon = static_cast<float>(spec.epsilon),
+          .minus_rate = static_cast<float>(-learning_rate)};
+}
+
+AdagradFactors MakeAdagradFactors(const OptimizerSpec& spec, double learning_rate) {
+  return {.weight_decay = static_cast<float>(spec.weight_decay),
+          .epsilon = static_cast<float>(spec.epsilon),
+          .minus_rate = static_cast<float>(-learning_rate)};
+}
+
 }  // namespace
 
 void ApplyUpdate(const OptimizerSpec& spec, int64_t step, double learning_rate,
@@ -137,12 +207,27 @@ void ApplyUpdate(const OptimizerSpec& spec, int64_t step, double learning_rate,
     case OptimizerKind::kSgd:
       return HWY_DYNAMIC_DISPATCH(SgdKernel)(MakeSgdFactors(spec, learning_rate), at, count);
     case OptimizerKind::kMomentum:
+      if (spec.nesterov)
+        return HWY_DYNAMIC_DISPATCH(NesterovKernel)(MakeSgdFactors(spec, learning_rate), at, count);
       return HWY_DYNAMIC_DISPATCH(MomentumKernel)(MakeSgdFactors(spec, learning_rate), at, count);
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return HWY_DYNAMIC_DISPATCH(AdamKernel)(MakeAdamFactors(spec, step, learning_rate), at,
                                               count);
+    case OptimizerKind::kRmsprop:
+      return HWY_DYNAMIC_DISPATCH(RmspropKernel)(MakeRmspropFactors(spec, learning_rate), at,
+                                                 count);
+    case OptimizerKind::kAdagrad:
+      return HWY_DYNAMIC_DISPATCH(AdagradKernel)(MakeAdagradFactors(spec, learning_rate), at,
+                                                 count);
   }
+}
+
+void UpdateAverage(double decay, absl::Span<const float> parameters, absl::Span<float> average) {
+  MUSTER_CHECK(parameters.size() == average.size());
+  HWY_DYNAMIC_DISPATCH(AverageKernel)
+  (static_cast<float>(decay), static_cast<float>(1 - decay), parameters.data(), average.data(),
+   parameters.size());
 }
 
 float ClipFactor(double total_norm, double clip_norm) {

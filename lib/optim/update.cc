@@ -10,6 +10,23 @@
 #include "lib/optim/schedule.h"
 
 namespace muster {
+namespace {
+
+// Elements of a chunk.
+struct Range {
+  size_t begin = 0;
+  size_t count = 0;
+  template <class T>
+  absl::Span<T> Of(absl::Span<T> values) const {
+    return values.subspan(begin, count);
+  }
+};
+
+Range Within(const Chunk& chunk, const UpdateRun& run) {
+  return {static_cast<size_t>(run.begin - chunk.offset), static_cast<size_t>(run.end - run.begin)};
+}
+
+}  // namespace
 
 ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& total,
                   absl::Span<float> sum) {
@@ -28,13 +45,38 @@ ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& 
   return meta;
 }
 
-void Updater::Apply(TensorKind kind, Step step, std::optional<double> norm,
+void Updater::Apply(const Chunk& chunk, Step step, std::optional<double> norm,
                     absl::Span<const float> result, absl::Span<const float> from,
                     absl::Span<float> to, const Slots& slots) {
-  if (kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
+  if (chunk.kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
   const double rate =
       LearningRate(training_.optimizer, training_.schedule, step.value(), total_steps_);
-  ApplyUpdate(training_.optimizer, step.value(), rate, Clipped(result, norm), from, to, slots);
+  const absl::Span<const float> gradient = Clipped(result, norm);
+  for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {
+    const Range at = Within(chunk, run);
+    if (run.rule.frozen) {
+      if (from.data() != to.data()) CopyFloats(at.Of(from), at.Of(to), copied_);
+      continue;
+    }
+    OptimizerSpec optimizer = training_.optimizer;
+    optimizer.weight_decay = run.rule.weight_decay;
+    Slots own;
+    for (int s = 0; s < SlotCount(optimizer.kind); ++s) own[s] = at.Of(slots[s]);
+    ApplyUpdate(optimizer, step.value(), rate * run.rule.learning_rate_factor, at.Of(gradient),
+                at.Of(from), at.Of(to), own);
+  }
+  MoveAverage(chunk, step, to, slots);
+}
+
+void Updater::MoveAverage(const Chunk& chunk, Step step, absl::Span<const float> parameters,
+                          const Slots& slots) {
+  if (chunk.kind == TensorKind::kBuffer || training_.ema_decay == 0) return;
+  const absl::Span<float> average = slots[SlotCount(training_.optimizer.kind)];
+  if (step == Step(0)) return CopyFloats(parameters, average, copied_);
+  for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {
+    const Range at = Within(chunk, run);
+    if (!run.rule.frozen) UpdateAverage(training_.ema_decay, at.Of(parameters), at.Of(average));
+  }
 }
 
 absl::Span<const float> Updater::Clipped(absl::Span<const float> gradient,

@@ -4,11 +4,13 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "lib/domain/job.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/message.h"
+#include "lib/domain/update_rules.h"
 #include "lib/optim/optim.h"
 #include "lib/wire/tensor_copy.h"
 
@@ -25,18 +27,27 @@ ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& 
 // state(step) → state(step + 1) of one chunk. Keeps a scratch chunk; used by one thread.
 class Updater {
  public:
-  Updater(const TrainingSpec& training, int64_t total_steps, CopyCounter& copied)
-      : training_(training), total_steps_(total_steps), copied_(copied) {}
+  Updater(const TrainingSpec& training, UpdateRules rules, int64_t total_steps, CopyCounter& copied)
+      : training_(training), rules_(std::move(rules)), total_steps_(total_steps), copied_(copied) {}
 
   // `result` is the reduced gradient, which stays unchanged, or a buffer's new value. `norm` is
-  // there exactly when the job clips. `to` may be `from`. `slots` are updated in place.
-  void Apply(TensorKind kind, Step step, std::optional<double> norm, absl::Span<const float> result,
-             absl::Span<const float> from, absl::Span<float> to, const Slots& slots);
+  // there exactly when the job clips. `to` may be `from`. `slots` are updated in place. What is
+  // frozen stays as it is, and its slots +0.0.
+  void Apply(const Chunk& chunk, Step step, std::optional<double> norm,
+             absl::Span<const float> result, absl::Span<const float> from, absl::Span<float> to,
+             const Slots& slots);
+
+  // The part of Apply that a step has which is not applied: the moving average of parameters, where
+  // the job keeps one, goes on with `parameters`, which stayed as they were. At step 0 it begins as
+  // the parameters after it.
+  void MoveAverage(const Chunk& chunk, Step step, absl::Span<const float> parameters,
+                   const Slots& slots);
 
  private:
   absl::Span<const float> Clipped(absl::Span<const float> gradient, std::optional<double> norm);
 
   const TrainingSpec training_;
+  const UpdateRules rules_;
   const int64_t total_steps_;
   CopyCounter& copied_;
   std::unique_ptr<float[]> scratch_;  // of kMaxChunkBytes, made when first needed

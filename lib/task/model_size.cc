@@ -116,7 +116,7 @@ std::optional<TooLarge> TooLargeForAWorker(const TrainingSpec& training, int64_t
   const Sizes sizes(training);
   const Size size = sizes.Take();
   const auto have = static_cast<double>(memory);
-  const double model = LeastMemoryOfMember(size.elements, SlotCount(training.optimizer.kind));
+  const double model = LeastMemoryOfMember(size.elements, SlotCount(training));
   if (model > have)
     return TooLarge{
         size.fields.front(),

@@ -18,6 +18,7 @@
 #include "lib/task/registry.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/job_fields.h"
+#include "lib/wire/learning_fields.h"
 #include "lib/wire/task_parameters.h"
 
 namespace muster {
@@ -175,10 +176,14 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
                    absl::StrCat("is missing; allowed: ", absl::StrJoin(TaskNames(), ", "),
                                 ", or the name of a plug-in's task"));
   FillDefaults(document, spec);
+  MUSTER_RETURN_IF_ERROR(ResolveLearning(document, ValueAt(document.root, "accumulate"),
+                                         ValueAt(document.root, "optimizer.learning_rate"),
+                                         spec.training));
   if (const TaskInfo* task = FindTask(spec.training.task))
     MUSTER_RETURN_IF_ERROR(CheckTask(document, *task, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
+  MUSTER_RETURN_IF_ERROR(CheckSchedule(document, spec.training.schedule));
   return spec;
 }
 

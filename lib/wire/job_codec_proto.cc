@@ -25,9 +25,16 @@ int UnknownField(const Message& message) {
   std::vector<const FieldDescriptor*> fields;
   reflection.ListFields(message, &fields);
   for (const FieldDescriptor* field : fields) {
-    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_repeated()) continue;
-    if (const int number = UnknownField(reflection.GetMessage(message, field)); number != 0)
-      return number;
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
+    if (!field->is_repeated()) {
+      if (const int number = UnknownField(reflection.GetMessage(message, field)); number != 0)
+        return number;
+      continue;
+    }
+    for (int i = 0; i < reflection.FieldSize(message, field); ++i)
+      if (const int number = UnknownField(reflection.GetRepeatedMessage(message, field, i));
+          number != 0)
+        return number;
   }
   return 0;
 }

@@ -15,6 +15,7 @@
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
+#include "lib/wire/learning_fields.h"
 #include "lib/wire/task_parameters.h"
 
 namespace muster {
@@ -291,7 +292,7 @@ FieldRule Parameters() {
 }
 
 FieldRule Lanes() {
-  FieldRule field = Whole("lanes", kTraining, MUSTER_MEMBER(training.lanes), 1, 4096);
+  FieldRule field = Whole("lanes", kTraining, MUSTER_MEMBER(training.lanes), 1, kMostLanes);
   field.default_text = absl::StrCat("min(", kDefaultLanes, ", batch)");
   return field;
 }
@@ -431,6 +432,58 @@ FieldRule OnlyFor(FieldRule field, std::function<std::string(const JobSpec&)> un
   return field;
 }
 
+FieldRule LearningRateField() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadLearningRate(document, value, spec.training.optimizer);
+  };
+  return WithSchema(
+      {"optimizer.learning_rate", kTraining,
+       absl::StrCat(ToText(kLearningRates), ", or {value, per_samples}"), read,
+       [](const JobSpec& spec) { return FromNumber(spec.training.optimizer.learning_rate); }},
+      LearningRateSchema());
+}
+
+// What it makes of batch and lanes is written, so that the field itself never is.
+FieldRule Accumulate() {
+  auto read = [](const Document& document, const json& value, JobSpec&) {
+    return ReadWhole(document, "accumulate", value, 1, kMostLanes).status();
+  };
+  FieldRule field = {"accumulate", kTraining, ToText(1, kMostLanes), read,
+                     [](const JobSpec&) { return json(); }};
+  field.default_text = absl::StrCat(1);
+  return WithSchema(std::move(field), WholeSchema(1, kMostLanes));
+}
+
+FieldRule Milestones() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadMilestones(document, value, spec.training.schedule.milestones);
+  };
+  return WithSchema(
+      {"schedule.milestones", kTraining, "a list of steps, ascending", read,
+       [](const JobSpec& spec) { return json(spec.training.schedule.milestones); }},
+      {{"type", "array"}, {"maxItems", kMostMilestones}, {"items", WholeSchema(1, kMostSteps)}});
+}
+
+FieldRule GroupsField() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadGroups(document, value, spec.training.groups);
+  };
+  return WithSchema({"groups", kTraining,
+                     absl::StrCat("a list of at most ", kMostGroups,
+                                  " {match, learning_rate_factor, weight_decay, frozen}"),
+                     read, [](const JobSpec& spec) { return FromGroups(spec.training.groups); }},
+                    GroupsSchema());
+}
+
+template <class... Kinds>
+FieldRule ForSchedules(FieldRule field, std::string names, Kinds... kinds) {
+  return OnlyFor(std::move(field), [=](const JobSpec& spec) {
+    return ((spec.training.schedule.kind == kinds) || ...)
+               ? ""
+               : absl::StrCat("is for schedule.kind: ", names);
+  });
+}
+
 template <class... Kinds>
 FieldRule ForOptimizers(FieldRule field, std::string names, Kinds... kinds) {
   return OnlyFor(std::move(field), [=](const JobSpec& spec) {
@@ -547,17 +600,8 @@ std::vector<FieldRule> DataSetRules() {
   };
 }
 
-std::vector<FieldRule> MakeFieldRules() {
-  const std::string adams = "adam, adamw";
-  const NumberRange beta = {.min = 0, .max = 1, .below_max = true};
-  const auto constant = [](const JobSpec& spec) {
-    return spec.training.schedule.kind == ScheduleKind::kConstant
-               ? "is for schedule.kind: linear, cosine"
-               : "";
-  };
-  auto adam_only = [&](FieldRule field) {
-    return ForOptimizers(std::move(field), adams, OptimizerKind::kAdam, OptimizerKind::kAdamW);
-  };
+// What is computed.
+std::vector<FieldRule> TaskRules() {
   return {
       Name(),
       TaskName(),
@@ -575,29 +619,94 @@ std::vector<FieldRule> MakeFieldRules() {
       OnlyFor(Whole("data.samples", kTraining, MUSTER_MEMBER(training.data.samples), 0, kMaxSteps),
               MakesData),
       Lanes(),
-      Whole("batch", kTraining, MUSTER_MEMBER(training.batch), 1, int64_t{1} << 31),
+      Whole("batch", kTraining, MUSTER_MEMBER(training.batch), 1, kMostSamplesPerStep),
+      Accumulate(),
       Whole("steps", kTraining, MUSTER_MEMBER(training.steps), 0, kMaxSteps),
       Whole("epochs", kTraining, MUSTER_MEMBER(training.epochs), 0, int64_t{1} << 20),
+  };
+}
+
+std::vector<FieldRule> OptimizerRules() {
+  const NumberRange beta = {.min = 0, .max = 1, .below_max = true};
+  const auto no_decay = [](const JobSpec& spec) {
+    return spec.training.optimizer.weight_decay > 0 ? "" : "is for a weight_decay above 0";
+  };
+  auto adam_only = [](FieldRule field) {
+    return ForOptimizers(std::move(field), "adam, adamw", OptimizerKind::kAdam,
+                         OptimizerKind::kAdamW);
+  };
+  return {
       Choice("optimizer.kind", kTraining, MUSTER_MEMBER(training.optimizer.kind),
-             {"sgd", "momentum", "adam", "adamw"}),
-      Real("optimizer.learning_rate", kTraining, MUSTER_MEMBER(training.optimizer.learning_rate),
-           {0, 1000}),
+             {"sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"}),
+      LearningRateField(),
       ForOptimizers(
           Real("optimizer.momentum", kTraining, MUSTER_MEMBER(training.optimizer.momentum), beta),
           "momentum", OptimizerKind::kMomentum),
+      ForOptimizers(Later(Switch("optimizer.nesterov", kTraining,
+                                 MUSTER_MEMBER(training.optimizer.nesterov))),
+                    "momentum", OptimizerKind::kMomentum),
       adam_only(Real("optimizer.beta1", kTraining, MUSTER_MEMBER(training.optimizer.beta1), beta)),
       adam_only(Real("optimizer.beta2", kTraining, MUSTER_MEMBER(training.optimizer.beta2), beta)),
-      adam_only(Real("optimizer.epsilon", kTraining, MUSTER_MEMBER(training.optimizer.epsilon),
-                     {.min = 0, .max = 1, .above_min = true})),
+      ForOptimizers(
+          Later(Real("optimizer.alpha", kTraining, MUSTER_MEMBER(training.optimizer.alpha), beta)),
+          "rmsprop", OptimizerKind::kRmsprop),
+      ForOptimizers(Real("optimizer.epsilon", kTraining, MUSTER_MEMBER(training.optimizer.epsilon),
+                         {.min = 0, .max = 1, .above_min = true}),
+                    "adam, adamw, rmsprop, adagrad", OptimizerKind::kAdam, OptimizerKind::kAdamW,
+                    OptimizerKind::kRmsprop, OptimizerKind::kAdagrad),
       Real("optimizer.weight_decay", kTraining, MUSTER_MEMBER(training.optimizer.weight_decay),
            {0, 1000}),
+      OnlyFor(Later(Choice("optimizer.weight_decay_on", kTraining,
+                           MUSTER_MEMBER(training.optimizer.weight_decay_on), {"all", "matrices"})),
+              no_decay),
+  };
+}
+
+std::vector<FieldRule> ScheduleRules() {
+  const NumberRange divisor = {.min = 0, .max = 1e12, .above_min = true};
+  const auto one_cycle = [](const JobSpec& spec) {
+    return spec.training.schedule.kind == ScheduleKind::kOneCycle
+               ? "is for every schedule.kind but one_cycle, which has schedule.pct_start"
+               : "";
+  };
+  auto one_cycle_only = [](FieldRule field) {
+    return ForSchedules(Later(std::move(field)), "one_cycle", ScheduleKind::kOneCycle);
+  };
+  return {
       Choice("schedule.kind", kTraining, MUSTER_MEMBER(training.schedule.kind),
-             {"constant", "linear", "cosine"}),
-      Whole("schedule.warmup_steps", kTraining, MUSTER_MEMBER(training.schedule.warmup_steps), 0,
-            kMaxSteps),
-      OnlyFor(Real("schedule.final_ratio", kTraining, MUSTER_MEMBER(training.schedule.final_ratio),
-                   {0, 1}),
-              constant),
+             {"constant", "linear", "cosine", "step", "milestones", "polynomial", "one_cycle"}),
+      OnlyFor(Whole("schedule.warmup_steps", kTraining,
+                    MUSTER_MEMBER(training.schedule.warmup_steps), 0, kMaxSteps),
+              one_cycle),
+      ForSchedules(Real("schedule.final_ratio", kTraining,
+                        MUSTER_MEMBER(training.schedule.final_ratio), {0, 1}),
+                   "linear, cosine, polynomial", ScheduleKind::kLinear, ScheduleKind::kCosine,
+                   ScheduleKind::kPolynomial),
+      ForSchedules(Later(Real("schedule.power", kTraining, MUSTER_MEMBER(training.schedule.power),
+                              {.min = 0, .max = 100, .above_min = true})),
+                   "polynomial", ScheduleKind::kPolynomial),
+      ForSchedules(Later(Whole("schedule.step_size", kTraining,
+                               MUSTER_MEMBER(training.schedule.step_size), 0, kMaxSteps)),
+                   "step", ScheduleKind::kStep),
+      ForSchedules(Later(Milestones()), "milestones", ScheduleKind::kMilestones),
+      ForSchedules(
+          Later(Real("schedule.gamma", kTraining, MUSTER_MEMBER(training.schedule.gamma), {0, 1})),
+          "step, milestones", ScheduleKind::kStep, ScheduleKind::kMilestones),
+      one_cycle_only(Real("schedule.pct_start", kTraining,
+                          MUSTER_MEMBER(training.schedule.pct_start), {0, 1})),
+      one_cycle_only(Real("schedule.div_factor", kTraining,
+                          MUSTER_MEMBER(training.schedule.div_factor), divisor)),
+      one_cycle_only(Real("schedule.final_div_factor", kTraining,
+                          MUSTER_MEMBER(training.schedule.final_div_factor), divisor)),
+  };
+}
+
+// What else the training depends on, how it runs, and what the queue needs.
+std::vector<FieldRule> OtherRules() {
+  const NumberRange decay = {.min = 0, .max = 1, .below_max = true};
+  return {
+      Later(GroupsField()),
+      Later(Real("ema.decay", kTraining, MUSTER_MEMBER(training.ema_decay), decay)),
       Real("clip_norm", kTraining, MUSTER_MEMBER(training.clip_norm), {0, 1e9}),
       Later(Choice("on_nan", kTraining, MUSTER_MEMBER(training.on_nan),
                    {"stop", "skip", "continue"})),
@@ -634,6 +743,13 @@ std::vector<FieldRule> MakeFieldRules() {
       Whole("retries", kQueue, MUSTER_MEMBER(queue.retries), 0, kMostRetries),
       Labels(),
   };
+}
+
+std::vector<FieldRule> MakeFieldRules() {
+  std::vector<FieldRule> all;
+  for (auto* part : {TaskRules, OptimizerRules, ScheduleRules, OtherRules})
+    for (FieldRule& rule : part()) all.push_back(std::move(rule));
+  return all;
 }
 
 #undef MUSTER_MEMBER

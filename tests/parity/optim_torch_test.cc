@@ -1,13 +1,17 @@
 // Our optimizers beside LibTorch's own, on the same gradients. Ours round after each operation,
 // LibTorch's fuse some, so the last bits differ.
 #include <gtest/gtest.h>
+#include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <cmath>
 #include <memory>
+#include <ostream>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "lib/optim/optim.h"
@@ -29,6 +33,7 @@ std::unique_ptr<torch::optim::Optimizer> TorchOptimizer(const OptimizerSpec& o, 
       return std::make_unique<torch::optim::SGD>(parameters,
                                                  torch::optim::SGDOptions(o.learning_rate)
                                                      .momentum(o.momentum)
+                                                     .nesterov(o.nesterov)
                                                      .weight_decay(o.weight_decay));
     case OptimizerKind::kAdam:
       return std::make_unique<torch::optim::Adam>(parameters,
@@ -42,6 +47,17 @@ std::unique_ptr<torch::optim::Optimizer> TorchOptimizer(const OptimizerSpec& o, 
                                                        .betas({o.beta1, o.beta2})
                                                        .eps(o.epsilon)
                                                        .weight_decay(o.weight_decay));
+    case OptimizerKind::kRmsprop:
+      return std::make_unique<torch::optim::RMSprop>(parameters,
+                                                     torch::optim::RMSpropOptions(o.learning_rate)
+                                                         .alpha(o.alpha)
+                                                         .eps(o.epsilon)
+                                                         .weight_decay(o.weight_decay));
+    case OptimizerKind::kAdagrad:
+      return std::make_unique<torch::optim::Adagrad>(parameters,
+                                                     torch::optim::AdagradOptions(o.learning_rate)
+                                                         .eps(o.epsilon)
+                                                         .weight_decay(o.weight_decay));
   }
   return nullptr;
 }
@@ -54,7 +70,7 @@ std::vector<float> NormalFloats(std::mt19937_64& random, double mean) {
 }
 
 // The largest distance of an element after kSteps steps, relative to its size and at least 1. Ours
-// with the learning rate
+// learns with `rate_error` times the learning rate.
 double LargestDistance(const OptimizerSpec& spec, double rate_error) {
   std::mt19937_64 random(42);
   std::vector<float> ours = NormalFloats(random, 3);
@@ -79,25 +95,44 @@ double LargestDistance(const OptimizerSpec& spec, double rate_error) {
   return largest;
 }
 
-class OptimTorch : public testing::TestWithParam<OptimizerSpec> {};
+struct NamedSpec {
+  std::string name;
+  OptimizerSpec spec;
+};
 
-TEST_P(OptimTorch, AgreesOverFiftySteps) { EXPECT_LT(LargestDistance(GetParam(), 1), kTolerance); }
+std::ostream& operator<<(std::ostream& out, const NamedSpec& named) { return out << named.name; }
+
+// Each with weight decay and without.
+std::vector<NamedSpec> Specs() {
+  std::vector<NamedSpec> specs = {
+      {"Sgd", {.kind = OptimizerKind::kSgd}},
+      {"Momentum", {.kind = OptimizerKind::kMomentum}},
+      {"Nesterov", {.kind = OptimizerKind::kMomentum, .nesterov = true}},
+      {"Adam", {.kind = OptimizerKind::kAdam}},
+      {"AdamW", {.kind = OptimizerKind::kAdamW}},
+      {"Rmsprop", {.kind = OptimizerKind::kRmsprop}},
+      {"Adagrad", {.kind = OptimizerKind::kAdagrad}},
+  };
+  for (size_t s = 0, count = specs.size(); s < count; ++s) {
+    specs.push_back({specs[s].name + "WithDecay", specs[s].spec});
+    specs.back().spec.weight_decay = 0.02;
+  }
+  return specs;
+}
+
+class OptimTorch : public testing::TestWithParam<NamedSpec> {};
+
+TEST_P(OptimTorch, AgreesOverFiftySteps) {
+  EXPECT_LT(LargestDistance(GetParam().spec, 1), kTolerance);
+}
 
 // The comparison is sharp enough to catch a learning rate that is off by a thousandth.
 TEST_P(OptimTorch, AWrongLearningRateIsCaught) {
-  EXPECT_GT(LargestDistance(GetParam(), 1.001), 10 * kTolerance);
+  EXPECT_GT(LargestDistance(GetParam().spec, 1.001), 10 * kTolerance);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, OptimTorch,
-    testing::Values(OptimizerSpec{.kind = OptimizerKind::kSgd},
-                    OptimizerSpec{.kind = OptimizerKind::kSgd, .weight_decay = 0.02},
-                    OptimizerSpec{.kind = OptimizerKind::kMomentum},
-                    OptimizerSpec{.kind = OptimizerKind::kMomentum, .weight_decay = 0.02},
-                    OptimizerSpec{.kind = OptimizerKind::kAdam},
-                    OptimizerSpec{.kind = OptimizerKind::kAdam, .weight_decay = 0.02},
-                    OptimizerSpec{.kind = OptimizerKind::kAdamW},
-                    OptimizerSpec{.kind = OptimizerKind::kAdamW, .weight_decay = 0.02}));
+INSTANTIATE_TEST_SUITE_P(Kinds, OptimTorch, testing::ValuesIn(Specs()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace muster

@@ -95,6 +95,30 @@ class ExportTest(unittest.TestCase):
         optimizer.step()
 
     @unittest.skipIf(torch is None, 'there is no PyTorch')
+    def test_pt_of_groups_and_a_moving_average(self):
+        with open(self.path('groups.yaml'), 'w') as out:
+            json.dump({'task': 'mlp', 'parameters': {'hidden': 12}, 'data': {'paths': [self.path('rows.csv')]},
+                       'batch': 12, 'lanes': 6, 'steps': 6, 'ema': {'decay': 0.5},
+                       'optimizer': {'kind': 'rmsprop', 'learning_rate': 0.01, 'weight_decay': 0.1},
+                       'groups': [{'match': '*.bias', 'learning_rate_factor': 0.5, 'weight_decay': 0}]}, out)
+        muster('train', self.path('groups.yaml'), '--plugins', PLUGINS, '--dir', self.path('groups'))
+        file = self.path('groups.pt')
+        muster('export', '--dir', self.path('groups'), '--format', 'pt', '--optimizer', '-o', file)
+        whole = torch.load(file, weights_only=True)
+        self.assertEqual(list(whole['ema']), list(SHAPES))
+        for name, average in whole['ema'].items():
+            self.assertFalse(torch.equal(average, whole['model'][name]), name)
+        parameters = {name: torch.nn.Parameter(tensor) for name, tensor in whole['model'].items()}
+        of = lambda kind: {'params': [p for name, p in parameters.items() if name.endswith(kind)]}
+        optimizer = torch.optim.RMSprop([of('weight'), of('bias')])
+        optimizer.load_state_dict(whole['optimizer'])
+        self.assertEqual([(g['lr'], g['weight_decay']) for g in optimizer.param_groups], [(0.01, 0.1), (0.005, 0)])
+        for name, parameter in parameters.items():
+            self.assertEqual(optimizer.state[parameter]['square_avg'].shape, SHAPES[name])
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.step()
+
+    @unittest.skipIf(torch is None, 'there is no PyTorch')
     def test_libtorch(self):
         tensors = load_file(self.export('safetensors'))
         archive = torch.jit.load(self.export('libtorch'))

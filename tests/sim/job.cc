@@ -94,7 +94,7 @@ SimJob::SimJob(const JobOptions& job_options)
     : options(job_options),
       spec(SpecOf(job_options)),
       environment(EnvironmentOf(job_options)),
-      terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training.optimizer.kind),
+      terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training),
             options.not_finite_every),
       reference(terms) {}
 

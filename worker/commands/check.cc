@@ -13,6 +13,7 @@
 #include "lib/domain/grid.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/samples.h"
+#include "lib/domain/update_rules.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
 #include "lib/kernels/norm.h"
@@ -41,6 +42,7 @@ class Bench {
         runner_(task, spec.training, /*counter=*/nullptr, train_metrics_, failpoints_) {}
 
   absl::Status Begin() {
+    MUSTER_RETURN_IF_ERROR(UpdateRules::Make(training_, layout_).status());
     MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.space()));
     program_ = MemoryNow().now;
     state_ = pool_.BorrowZeroed();
@@ -92,8 +94,7 @@ class Bench {
   CheckedMemory Memory() const {
     const bool applies = training_.sync == Sync::kAllreduce;
     const int64_t flat = layout_.elements() * kFloat;
-    const int64_t slots =
-        SlotCount(training_.optimizer.kind) * layout_.parameter_elements() * kFloat;
+    const int64_t slots = SlotCount(training_) * layout_.parameter_elements() * kFloat;
     const int64_t workers = std::min<int64_t>(runtime_.workers_max, training_.lanes);
     const int64_t owners = applies ? workers : std::max(runtime_.servers, 1);
     const auto lanes = static_cast<uint64_t>(CeilDiv(training_.lanes, workers));

@@ -28,6 +28,13 @@ using Moment = std::chrono::steady_clock::time_point;
 Moment Now() { return std::chrono::steady_clock::now(); }
 double Since(Moment begin) { return Seconds(Now() - begin); }
 
+Slots SlotsOf(const StateMemory& state, const Chunk& chunk) {
+  Slots slots;
+  for (size_t s = 0; s < state.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
+    slots[s] = state.slots[s]->of(chunk);
+  return slots;
+}
+
 }  // namespace
 
 // Follows the last lane of a compute: as soon as every tensor of a bucket, and of all buckets
@@ -136,7 +143,8 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
                                          *parts_.failpoints);
   tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.training.lanes, *setup_->pool,
                                          *parts_.copied);
-  updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->total_steps, *parts_.copied);
+  updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->rules, setup_->total_steps,
+                                       *parts_.copied);
   return setup_;
 }
 
@@ -261,8 +269,9 @@ absl::StatusOr<std::vector<LaneId>> Trainer::LanesNotFinite(const DoApply& comma
     MUSTER_ASSIGN_OR_RETURN(
         const LaneOutput output,
         runner_->Examine(command.apply.step, lane, command.values->all(), gradient->all()));
-    if (!std::isfinite(output.loss) || !AllFinite(gradient->all().first(parameters)))
-      found.push_back(lane);
+    const absl::Span<float> values = gradient->all().first(parameters);
+    setup_->rules.ZeroFrozen(0, values);
+    if (!std::isfinite(output.loss) || !AllFinite(values)) found.push_back(lane);
   }
   return found;
 }
@@ -276,6 +285,10 @@ void Trainer::Skip(const DoApply& command) {
     to = Unlent(command.state);
     CopyFloats(command.state.values->all(), to.values->all(), *parts_.copied);
   }
+  if (!to.slots.empty()) {
+    for (const Chunk& chunk : setup_->layout.chunks())
+      updater_->MoveAverage(chunk, command.apply.step, to.values->of(chunk), SlotsOf(to, chunk));
+  }
   parts_.events->Post(StateApplied{command.apply.step, std::move(to), *std::move(found)});
 }
 
@@ -288,11 +301,8 @@ void Trainer::Do(const DoApply& command) {
   if (command.lent) to = Unlent(command.state);
   for (const Chunk& chunk : setup_->layout.chunks()) {
     if (!command.results) break;  // servers have applied
-    Slots slots;
-    for (size_t s = 0; s < to.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
-      slots[s] = to.slots[s]->of(chunk);
-    updater_->Apply(chunk.kind, command.apply.step, command.apply.norm, command.results->of(chunk),
-                    command.state.values->of(chunk), to.values->of(chunk), slots);
+    updater_->Apply(chunk, command.apply.step, command.apply.norm, command.results->of(chunk),
+                    command.state.values->of(chunk), to.values->of(chunk), SlotsOf(to, chunk));
     GoOn();
   }
   metrics_.update.Add(Since(begin));

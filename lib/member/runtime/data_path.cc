@@ -35,7 +35,7 @@ DataPath::DataPath(SetupPtr setup, CopyCounter& copied)
       copied_(copied),
       memory_(setup_->pool, setup_->spec.training.sync),
       accumulator_(copied),
-      updater_(setup_->spec.training, setup_->total_steps, copied),
+      updater_(setup_->spec.training, setup_->rules, setup_->total_steps, copied),
       sum_meta_(static_cast<size_t>(setup_->layout.chunk_count())) {}
 
 const FlatPtr& DataPath::SumOf(TreeNode node) const {
@@ -105,6 +105,7 @@ std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incomin
   const absl::Span<float> out = PlaceOfSum(fold.step, fold.chunk);
   accumulator_.Add(fold.chunk, std::move(arrived), fold.folds, fold.total.has_value(), out);
   if (!fold.total) return std::nullopt;
+  if (where.kind == TensorKind::kParameter) setup_->rules.ZeroFrozen(where.offset, out);
   const ResultMeta meta = Reduce(setup_->spec.training, where.kind, *fold.total, out);
   sum_meta_[static_cast<size_t>(fold.chunk.value())] = meta;
   return Summed{fold.step, fold.chunk, meta};
@@ -148,9 +149,10 @@ ChunksApplied DataPath::ApplySums(const ApplyChunks& apply,
     ResultMeta meta = sum_meta_[static_cast<size_t>(c.value())];
     if (apply.skip) {
       CopyFloats(from->of(where), to->of(where), copied_);
+      updater_.MoveAverage(where, apply.step, to->of(where), SlotsOf(where));
       meta.finite = false;
     } else {
-      updater_.Apply(where.kind, apply.step, apply.norm, sums_->of(where), from->of(where),
+      updater_.Apply(where, apply.step, apply.norm, sums_->of(where), from->of(where),
                      to->of(where), SlotsOf(where));
     }
     meta.crc = CrcOf(to->of(where));

@@ -32,8 +32,9 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environm
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("job ", job.job), layout.status()));
   if (environment.samples == 0)
     return absl::InvalidArgumentError(absl::StrCat("job ", job.job, ": data: there is no sample"));
-  setup->slots = SlotCount(job.spec.training.optimizer.kind);
+  setup->slots = SlotCount(job.spec.training);
   MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
+  MUSTER_ASSIGN_OR_RETURN(setup->rules, UpdateRules::Make(job.spec.training, *layout));
   setup->job = job.job;
   setup->start = job.start;
   setup->cluster = job.cluster;

@@ -9,6 +9,7 @@
 #include "lib/domain/job.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/message.h"
+#include "lib/domain/update_rules.h"
 #include "lib/member/runtime/flat_pool.h"
 #include "lib/member/runtime/part_memory.h"
 #include "lib/member/state/member.h"
@@ -22,16 +23,17 @@ struct Setup {
   JobSpec spec;
   NumericEnvironment environment;
   Layout layout;
+  UpdateRules rules;
   int64_t total_steps = 0;
   std::string checkpoint_dir;      // absolute
-  int slots = 0;                   // of the optimizer
+  int slots = 0;                   // SlotCount(spec.training)
   std::shared_ptr<FlatPool> pool;  // of the whole member
   std::shared_ptr<PartMemory> part_memory;
 };
 using SetupPtr = std::shared_ptr<const Setup>;
 
 // kInvalidArgument: the tensors of the numeric environment make no layout. kFailedPrecondition:
-// this machine has not the memory for it.
+// this machine has not the memory for it, or a group of the job has no parameter.
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment);
 
 struct MemberPlace {

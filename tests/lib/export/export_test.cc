@@ -102,6 +102,58 @@ TEST_F(ExportTest, PtWithoutTheOptimizerIsAStateDict) {
   EXPECT_THAT(records["archive/data.pkl"], testing::Not(HasSubstr("optimizer")));
 }
 
+TEST_F(ExportTest, TheMovingAverageStandsBesideTheOptimizer) {
+  training_.optimizer.kind = OptimizerKind::kRmsprop;
+  training_.ema_decay = 0.9;
+  InMemory memory;
+  ASSERT_EQ(Write(ExportFormat::kSafetensors, true, memory).status(), absl::OkStatus());
+  const uint64_t length = NumberAt(memory.file, 0, 8);
+  const auto header = nlohmann::json::parse(memory.file.substr(8, length));
+  for (const Placed& tensor : layout_.tensors()) {
+    if (tensor.spec.kind == TensorKind::kBuffer) continue;
+    for (const auto& [name, slot] : {std::pair("optimizer.square_avg." + tensor.spec.name, 1),
+                                     std::pair("ema." + tensor.spec.name, 2)}) {
+      const size_t begin = header.at(name)["data_offsets"][0],
+                   end = header.at(name)["data_offsets"][1];
+      EXPECT_TRUE(memory.file.substr(8 + length + begin, end - begin) ==
+                  Expected(tensor, static_cast<size_t>(slot)))
+          << name;
+    }
+  }
+  InMemory pt;
+  ASSERT_EQ(Write(ExportFormat::kPt, true, pt).status(), absl::OkStatus());
+  auto records = ReadZip(pt.file);
+  for (const char* word : {"ema", "square_avg", "alpha", "centered"})
+    EXPECT_THAT(records["archive/data.pkl"], HasSubstr(word));
+}
+
+TEST_F(ExportTest, ACheckpointWithOtherSlotsThanItsOptimizersIsDamaged) {
+  training_.ema_decay = 0.9;
+  InMemory memory;
+  EXPECT_EQ(Write(ExportFormat::kPt, true, memory).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(GroupsOf, AreTheParametersOfOneRule) {
+  const Layout layout = Layout::Make({{"a.weight", {2, 2}},
+                                      {"a.bias", {2}},
+                                      {"a.mean", {2}, TensorKind::kBuffer},
+                                      {"b.weight", {2, 2}},
+                                      {"b.bias", {2}}},
+                                     64)
+                            .value();
+  TrainingSpec training;
+  ASSERT_EQ(GroupsOf(training, layout)->size(), 1u);
+  EXPECT_EQ(GroupsOf(training, layout)->at(0).parameters, (std::vector<int64_t>{0, 1, 2, 3}));
+  training.optimizer.weight_decay = 0.5;
+  training.groups = {{.match = "*.bias", .weight_decay = 0}};
+  const std::vector<ExportedGroup> groups = GroupsOf(training, layout).value();
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].parameters, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(groups[0].rule.weight_decay, 0.5);
+  EXPECT_EQ(groups[1].parameters, (std::vector<int64_t>{1, 3}));
+  EXPECT_EQ(groups[1].rule.weight_decay, 0);
+}
+
 // Golden bytes, as pickletools.dis reads them: GLOBAL, MARK, MARK, 'storage' and so on.
 TEST(PickleTest, ATensorIsWhatTorchSaveWrites) {
   Pickle pickle;

@@ -29,7 +29,14 @@ Element SlowUpdate(const OptimizerSpec& o, int64_t step, double rate, float g, E
   }
   if (o.kind == OptimizerKind::kMomentum) {
     e.slot0 = e.slot0 * f(o.momentum) + g;
-    e.parameter = e.parameter + e.slot0 * f(-rate);
+    const float direction = o.nesterov ? g + e.slot0 * f(o.momentum) : e.slot0;
+    e.parameter = e.parameter + direction * f(-rate);
+    return e;
+  }
+  if (o.kind == OptimizerKind::kRmsprop || o.kind == OptimizerKind::kAdagrad) {
+    e.slot0 = o.kind == OptimizerKind::kRmsprop ? e.slot0 * f(o.alpha) + g * f(1 - o.alpha) * g
+                                                : e.slot0 + g * g;
+    e.parameter = e.parameter + g * f(-rate) / (std::sqrt(e.slot0) + f(o.epsilon));
     return e;
   }
   if (o.weight_decay != 0 && o.kind == OptimizerKind::kAdamW)
@@ -45,11 +52,18 @@ Element SlowUpdate(const OptimizerSpec& o, int64_t step, double rate, float g, E
 
 std::vector<OptimizerSpec> AllSpecs() {
   std::vector<OptimizerSpec> specs;
-  for (OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam,
-                             OptimizerKind::kAdamW}) {
+  for (OptimizerKind kind :
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW,
+        OptimizerKind::kRmsprop, OptimizerKind::kAdagrad}) {
     for (double decay : {0.0, 0.013}) {
-      specs.push_back(
-          {.kind = kind, .learning_rate = 0.003, .momentum = 0.87, .weight_decay = decay});
+      specs.push_back({.kind = kind,
+                       .learning_rate = 0.003,
+                       .momentum = 0.87,
+                       .alpha = 0.93,
+                       .weight_decay = decay});
+      if (kind != OptimizerKind::kMomentum) continue;
+      specs.push_back(specs.back());
+      specs.back().nesterov = true;
     }
   }
   return specs;
@@ -155,6 +169,37 @@ TEST(Slots, AreAsManyAsTheOptimizerKeeps) {
   EXPECT_EQ(SlotCount(OptimizerKind::kMomentum), 1);
   EXPECT_EQ(SlotCount(OptimizerKind::kAdam), 2);
   EXPECT_EQ(SlotCount(OptimizerKind::kAdamW), 2);
+  EXPECT_EQ(SlotCount(OptimizerKind::kRmsprop), 1);
+  EXPECT_EQ(SlotCount(OptimizerKind::kAdagrad), 1);
+}
+
+TEST(Slots, AreOneMoreWithAMovingAverage) {
+  TrainingSpec training;
+  training.optimizer.kind = OptimizerKind::kAdam;
+  EXPECT_EQ(SlotCount(training), 2);
+  training.ema_decay = 0.99;
+  EXPECT_EQ(SlotCount(training), 3);
+  EXPECT_LE(SlotCount(training), kMaxSlots);
+}
+
+TEST(UpdateAverage, EqualsItsSlowTwinOnEveryTarget) {
+  ForEveryTarget([] {
+    for (size_t n : kUglySizes) {
+      const std::vector<float> parameters = WildFloats(n, 1);
+      std::vector<float> average = WildFloats(n, 2), slow = average;
+      UpdateAverage(0.97, parameters, absl::MakeSpan(average));
+      for (size_t i = 0; i < n; ++i)
+        slow[i] = slow[i] * static_cast<float>(0.97) + parameters[i] * static_cast<float>(1 - 0.97);
+      ASSERT_EQ(Bits(average), Bits(slow)) << n;
+    }
+  });
+}
+
+TEST(UpdateAverage, StaysWhereTheParametersStay) {
+  std::vector<float> average = {1.0f};
+  const std::vector<float> parameters = {3.0f};
+  for (int step = 0; step < 2000; ++step) UpdateAverage(0.99, parameters, absl::MakeSpan(average));
+  EXPECT_NEAR(average[0], 3.0f, 1e-4f);
 }
 
 TEST(ClipFactor, IsThatOfTorchClipGradNorm) {

@@ -45,7 +45,8 @@ TEST(JobProto, IsReadByTheSameRules) {
   message.set_steps(10);
   message.mutable_optimizer()->set_kind("adamm");
   EXPECT_EQ(FromProto(message).status().message(),
-            "optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw");
+            "optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw, rmsprop, "
+            "adagrad");
   EXPECT_EQ(FieldOf(FromProto(message).status()), "optimizer.kind");
   message.clear_optimizer();
   message.set_lanes(-1);
@@ -70,6 +71,12 @@ TEST(JobProto, RefusesFieldsOfALaterVersion) {
   v1::OptimizerSpec& optimizer = *inner.mutable_optimizer();
   optimizer.GetReflection()->MutableUnknownFields(&optimizer)->AddVarint(998, 1);
   EXPECT_THAT(std::string(FromProto(inner).status().message()), HasSubstr("field number 998"));
+  v1::JobSpec in_a_list = message;
+  in_a_list.add_groups()->set_match("*");
+  ASSERT_TRUE(FromProto(in_a_list).ok()) << FromProto(in_a_list).status();
+  v1::ParameterGroup& group = *in_a_list.mutable_groups(0);
+  group.GetReflection()->MutableUnknownFields(&group)->AddVarint(997, 1);
+  EXPECT_THAT(std::string(FromProto(in_a_list).status().message()), HasSubstr("field number 997"));
 }
 
 void AddNames(const google::protobuf::Descriptor& message, const std::string& prefix,
@@ -77,7 +84,7 @@ void AddNames(const google::protobuf::Descriptor& message, const std::string& pr
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
     const bool group =
-        field.message_type() != nullptr && !field.is_map() && field.name() != "workers";
+        field.message_type() != nullptr && !field.is_repeated() && field.name() != "workers";
     if (group) AddNames(*field.message_type(), absl::StrCat(prefix, field.name(), "."), names);
     if (!group) names.insert(absl::StrCat(prefix, field.name()));
   }

@@ -88,35 +88,36 @@ retries: 2
 labels: {team: see-1, example.com/stage: "", "null": "9"}
 )");
   JobSpec expected;
-  expected.training = {.task = "code-lm",
-                       .parameters = {{"layers", 2},
-                                      {"width", 64},
-                                      {"heads", 4},
-                                      {"context", 128},
-                                      {"dropout", 0.25},
-                                      {"stride", 0}},
-                       .data = {.paths = {"/a", "/b c"},
-                                .suffixes = {".h", ""},
-                                .max_bytes = 1000,
-                                .unreadable = Unreadable::kSkip},
-                       .lanes = 6,
-                       .batch = 24,
-                       .steps = 300,
-                       .optimizer = {.kind = OptimizerKind::kAdamW,
-                                     .learning_rate = 0.001,
-                                     .beta1 = 0.8,
-                                     .beta2 = 0.99,
-                                     .epsilon = 1e-6,
-                                     .weight_decay = 0.01},
-                       .schedule = {ScheduleKind::kCosine, 20, 0.1},
-                       .clip_norm = 1,
-                       .on_nan = OnNan::kSkip,
-                       .reduction = Reduction::kSum,
-                       .seed = std::numeric_limits<uint64_t>::max(),
-                       .order = SumOrder::kFree,
-                       .sync = Sync::kServer,
-                       .threads = 2,
-                       .chunk_bytes = 4096};
+  expected.training = {
+      .task = "code-lm",
+      .parameters = {{"layers", 2},
+                     {"width", 64},
+                     {"heads", 4},
+                     {"context", 128},
+                     {"dropout", 0.25},
+                     {"stride", 0}},
+      .data = {.paths = {"/a", "/b c"},
+               .suffixes = {".h", ""},
+               .max_bytes = 1000,
+               .unreadable = Unreadable::kSkip},
+      .lanes = 6,
+      .batch = 24,
+      .steps = 300,
+      .optimizer = {.kind = OptimizerKind::kAdamW,
+                    .learning_rate = 0.001,
+                    .beta1 = 0.8,
+                    .beta2 = 0.99,
+                    .epsilon = 1e-6,
+                    .weight_decay = 0.01},
+      .schedule = {.kind = ScheduleKind::kCosine, .warmup_steps = 20, .final_ratio = 0.1},
+      .clip_norm = 1,
+      .on_nan = OnNan::kSkip,
+      .reduction = Reduction::kSum,
+      .seed = std::numeric_limits<uint64_t>::max(),
+      .order = SumOrder::kFree,
+      .sync = Sync::kServer,
+      .threads = 2,
+      .chunk_bytes = 4096};
   expected.runtime = {.name = "my-job",
                       .workers_min = 2,
                       .workers_max = 5,
@@ -148,6 +149,43 @@ TEST(JobYaml, LanesAreTwelveOrAsManyAsThereAreSamplesInAStep) {
   EXPECT_EQ(lanes(""), 1);
   EXPECT_EQ(lanes("batch: 64\nlanes:"), 12) << "nothing is written";
   EXPECT_EQ(lanes("batch: 64\nlanes: 1"), 1);
+}
+
+// What is resolved when a job is submitted gives the job that is written out.
+TEST(JobYaml, AccumulateMakesLargerStepsOfMoreLanes) {
+  const auto same = [](const std::string& text, const std::string& written_out) {
+    EXPECT_EQ(ToJson(Parsed(absl::StrCat(kSmall, text))),
+              ToJson(Parsed(absl::StrCat(kSmall, written_out))));
+  };
+  same("accumulate: 3\nbatch: 8\nlanes: 4", "batch: 24\nlanes: 12");
+  same("accumulate: 3\nbatch: 64", "batch: 192\nlanes: 36");
+  same("accumulate: 1\nbatch: 64", "batch: 64");
+  same("accumulate: 2\nbatch: 128\noptimizer: {learning_rate: {value: 0.1, per_samples: 512}}",
+       "batch: 256\nlanes: 24\noptimizer: {learning_rate: 0.05}");
+}
+
+TEST(JobYaml, ARatePerSamplesFollowsTheBatch) {
+  const auto rate = [](int64_t batch) {
+    return Parsed(absl::StrCat(kSmall, "batch: ", batch,
+                               "\noptimizer:\n  learning_rate: {value: 0.1, per_samples: 256}"))
+        .training.optimizer.learning_rate;
+  };
+  EXPECT_EQ(rate(256), 0.1);
+  EXPECT_EQ(rate(512), 0.2);
+  EXPECT_EQ(rate(64), 0.025);
+}
+
+TEST(JobYaml, ReadsGroups) {
+  const JobSpec spec = Parsed(absl::StrCat(kSmall, R"(
+groups:
+  - {match: "*.bias", weight_decay: 0}
+  - {match: "stem.*", frozen: true}
+  - {match: "head.*", learning_rate_factor: 10}
+)"));
+  const std::vector<ParameterGroup> expected = {{.match = "*.bias", .weight_decay = 0},
+                                                {.match = "stem.*", .frozen = true},
+                                                {.match = "head.*", .learning_rate_factor = 10}};
+  EXPECT_EQ(spec.training.groups, expected);
 }
 
 TEST(JobYaml, TakesWorkersAsANumberOrARange) {
@@ -214,7 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadInput{
             "optimizer:\n  kind: adamm", "optimizer.kind",
-            "a.yaml:4: optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw"},
+            "a.yaml:4: optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw, "
+            "rmsprop, adagrad"},
         BadInput{"optimiser: {kind: adam}", "optimiser",
                  "a.yaml:3: optimiser: no such field; did you mean 'optimizer'?"},
         BadInput{"optimizer:\n  kind: adam\n  lerning_rate: 1", "optimizer.lerning_rate",
@@ -224,8 +263,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "every_seconds, keep, at_end"},
         BadInput{"optimizer: adam", "optimizer",
                  "a.yaml:3: optimizer: 'adam' is not a mapping of fields to values; allowed: kind, "
-                 "learning_rate, "
-                 "momentum, beta1, beta2, epsilon, weight_decay"},
+                 "learning_rate, momentum, nesterov, beta1, beta2, alpha, epsilon, weight_decay, "
+                 "weight_decay_on"},
         BadInput{"lanes: 0", "lanes", "a.yaml:3: lanes: 0 is out of range; allowed: 1 to 4096"},
         BadInput{"lanes: 4097", "lanes",
                  "a.yaml:3: lanes: 4097 is out of range; allowed: 1 to 4096"},
@@ -263,7 +302,58 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"optimizer: {beta1: 0.8}", "optimizer.beta1",
                  "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw; remove it"},
         BadInput{"schedule: {final_ratio: 0.1}", "schedule.final_ratio",
-                 "a.yaml:3: schedule.final_ratio: is for schedule.kind: linear, cosine; remove it"},
+                 "a.yaml:3: schedule.final_ratio: is for schedule.kind: linear, cosine, "
+                 "polynomial; remove it"},
+        BadInput{"schedule: {kind: step}", "schedule.step_size",
+                 "a.yaml: schedule.step_size: is missing; write how many steps there are from "
+                 "one fall of the rate to the next"},
+        BadInput{"schedule: {kind: milestones, milestones: []}", "schedule.milestones",
+                 "a.yaml:3: schedule.milestones: is missing; write the steps at which the rate "
+                 "falls, such as [1000, 2000]"},
+        BadInput{"schedule: {kind: milestones, milestones: [5, 5]}", "schedule.milestones[1]",
+                 "a.yaml:3: schedule.milestones[1]: 5 is out of range; allowed: 6 to "
+                 "1099511627776"},
+        BadInput{"schedule: {kind: milestones, milestones: 5}", "schedule.milestones",
+                 "a.yaml:3: schedule.milestones: 5 is not a list; write [1000, 2000]"},
+        BadInput{"schedule: {kind: one_cycle, warmup_steps: 5}", "schedule.warmup_steps",
+                 "a.yaml:3: schedule.warmup_steps: is for every schedule.kind but one_cycle, "
+                 "which has schedule.pct_start; remove it"},
+        BadInput{"schedule: {gamma: 0.5}", "schedule.gamma",
+                 "a.yaml:3: schedule.gamma: is for schedule.kind: step, milestones; remove it"},
+        BadInput{"optimizer: {nesterov: true}", "optimizer.nesterov",
+                 "a.yaml:3: optimizer.nesterov: is for optimizer.kind: momentum; remove it"},
+        BadInput{"optimizer: {weight_decay_on: matrices}", "optimizer.weight_decay_on",
+                 "a.yaml:3: optimizer.weight_decay_on: is for a weight_decay above 0; remove it"},
+        BadInput{"groups: {match: a}", "groups",
+                 "a.yaml:3: groups: a mapping is not a list; write [{match: \"*.bias\", ...}]"},
+        BadInput{"groups:\n  - match: a\n  - froze: true", "groups[1].froze",
+                 "a.yaml:5: groups[1].froze: no such field; did you mean 'frozen'?"},
+        BadInput{"groups: [{frozen: true}]", "groups[0].match",
+                 "a.yaml: groups[0].match: is missing; write a pattern of the names of "
+                 "parameters, such as \"*.bias\""},
+        BadInput{"groups: [{match: ''}]", "groups[0].match",
+                 "a.yaml:3: groups[0].match: is empty; write a name of parameters, such as "
+                 "\"*.bias\""},
+        BadInput{"groups: [{match: a, frozen: true, weight_decay: 0}]", "groups[0].weight_decay",
+                 "a.yaml:3: groups[0].weight_decay: means nothing where frozen is true; remove "
+                 "it"},
+        BadInput{"groups: [{match: a, learning_rate_factor: -1}]", "groups[0].learning_rate_factor",
+                 "a.yaml:3: groups[0].learning_rate_factor: -1 is out of range; allowed: 0 to "
+                 "1000"},
+        BadInput{"ema: {decay: 1}", "ema.decay",
+                 "a.yaml:3: ema.decay: 1 is out of range; allowed: at least 0, below 1"},
+        BadInput{"optimizer: {learning_rate: {value: 0.1}}", "optimizer.learning_rate.per_samples",
+                 "a.yaml: optimizer.learning_rate.per_samples: is missing; write {value: 0.1, "
+                 "per_samples: 256}, or the rate alone"},
+        BadInput{"optimizer: {learning_rate: {value: 1000, per_samples: 1}}\nbatch: 2",
+                 "optimizer.learning_rate",
+                 "a.yaml:3: optimizer.learning_rate: is 2000 for the 2 samples of a step; allowed: "
+                 "0 to 1000"},
+        BadInput{"accumulate: 0", "accumulate",
+                 "a.yaml:3: accumulate: 0 is out of range; allowed: 1 to 4096"},
+        BadInput{"accumulate: 64\nlanes: 65\nbatch: 65", "accumulate",
+                 "a.yaml:3: accumulate: makes steps of 4160 lanes and 4160 samples; at most 4096 "
+                 "and 2147483648 are allowed"},
         BadInput{
             "data: {paths: [/a]}", "data.paths",
             "a.yaml:3: data.paths: is for tasks that read files; counting does not; remove it"},
@@ -364,11 +454,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadWhole{"task: code-lm\nparameters: {dropout: 1}", "parameters.dropout",
                  "a.yaml:2: parameters.dropout: 1 is out of range; allowed: 0 to 0.9"},
         BadWhole{"just text", "",
-                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: batch, "
-                 "bucket_bytes, "
-                 "checkpoint, chunk_bytes, clip_norm, data, deadline, devices, epochs, "
+                 "a.yaml:1: 'just text' is not a mapping of fields to values; allowed: "
+                 "accumulate, batch, bucket_bytes, "
+                 "checkpoint, chunk_bytes, clip_norm, data, deadline, devices, ema, epochs, "
                  "fingerprint_every, "
-                 "first_bucket_bytes, labels, lanes, lease, "
+                 "first_bucket_bytes, groups, labels, lanes, lease, "
                  "name, namespace, on_nan, optimizer, order, parameters, precision, priority, "
                  "reduction, restarts, resume, retries, "
                  "schedule, seed, servers, steps, "
@@ -387,7 +477,7 @@ TEST(JobJson, IsReadByTheSameRules) {
               HasSubstr("parse error at line 1, column 33"));
   EXPECT_THAT(error(R"({"task": "counting", "steps": 1e999})"), HasSubstr("number overflow"));
   EXPECT_THAT(error("[]"),
-              HasSubstr("a list is not a mapping of fields to values; allowed: batch, "));
+              HasSubstr("a list is not a mapping of fields to values; allowed: accumulate, "));
   EXPECT_EQ(*ParseJobJson(R"({"task": "counting", "steps": "10", "data": null})"), Parsed(kSmall));
 }
 
@@ -614,7 +704,10 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
                                              "order=free",
                                              "sync=server",
                                              "threads=5",
-                                             "chunk_bytes=64"};
+                                             "chunk_bytes=64",
+                                             "optimizer.weight_decay_on=matrices",
+                                             "groups=[{match: a}]",
+                                             "ema.decay=0.9"};
   std::set<std::string> hashes = {TrainingHash(Parsed(text).training)};
   for (const std::string& setting : settings) {
     const TrainingSpec training = Parsed(text, {setting}).training;

@@ -128,14 +128,58 @@ class RandomJob {
   }
 
   void FillOptimizer(OptimizerSpec& optimizer) {
-    optimizer.kind = Pick(OptimizerKind::kAdamW);
+    optimizer.kind = Pick(OptimizerKind::kAdagrad);
     optimizer.learning_rate = Real(0, 10);
     optimizer.weight_decay = Real(0, 2);
-    if (optimizer.kind == OptimizerKind::kMomentum) optimizer.momentum = Real(0, 1);
+    if (optimizer.weight_decay > 0) optimizer.weight_decay_on = Pick(DecayOn::kMatrices);
+    if (optimizer.kind == OptimizerKind::kMomentum) {
+      optimizer.momentum = Real(0, 1);
+      optimizer.nesterov = Coin();
+    }
+    if (optimizer.kind == OptimizerKind::kRmsprop) optimizer.alpha = Real(0, 1);
+    if (optimizer.kind == OptimizerKind::kSgd || optimizer.kind == OptimizerKind::kMomentum) return;
+    optimizer.epsilon = std::pow(10.0, -Int(1, 300));
     if (optimizer.kind != OptimizerKind::kAdam && optimizer.kind != OptimizerKind::kAdamW) return;
     optimizer.beta1 = Real(0, 1);
     optimizer.beta2 = Real(0, 1);
-    optimizer.epsilon = std::pow(10.0, -Int(1, 300));
+  }
+
+  void FillSchedule(ScheduleSpec& schedule) {
+    schedule.kind = Pick(ScheduleKind::kOneCycle);
+    if (schedule.kind != ScheduleKind::kOneCycle) schedule.warmup_steps = Int<int64_t>(0, 1 << 20);
+    switch (schedule.kind) {
+      case ScheduleKind::kConstant: break;
+      case ScheduleKind::kPolynomial: schedule.power = Real(0, 9) + 0.5; [[fallthrough]];
+      case ScheduleKind::kLinear:
+      case ScheduleKind::kCosine: schedule.final_ratio = Real(0, 1); break;
+      case ScheduleKind::kMilestones:
+        for (int left = Int(1, 4); left > 0; --left)
+          schedule.milestones.push_back(
+              (schedule.milestones.empty() ? 0 : schedule.milestones.back()) +
+              Int<int64_t>(1, int64_t{1} << 35));
+        schedule.gamma = Real(0, 1);
+        break;
+      case ScheduleKind::kStep:
+        schedule.step_size = Int<int64_t>(1, 1 << 20);
+        schedule.gamma = Real(0, 1);
+        break;
+      case ScheduleKind::kOneCycle:
+        schedule.pct_start = Real(0, 1);
+        schedule.div_factor = Real(1, 100);
+        schedule.final_div_factor = Real(1, 1e6);
+        break;
+    }
+  }
+
+  void FillGroups(std::vector<ParameterGroup>& groups) {
+    for (int left = Int(0, 3); left > 0; --left) {
+      ParameterGroup& group = groups.emplace_back();
+      group.match = Text();
+      group.frozen = Coin();
+      if (group.frozen) continue;
+      group.learning_rate_factor = Real(0, 10);
+      if (Coin()) group.weight_decay = Real(0, 1);
+    }
   }
 
   void FillTraining(TrainingSpec& training) {
@@ -144,10 +188,9 @@ class RandomJob {
     training.batch = Int<int64_t>(1, int64_t{1} << 31);
     (Coin() ? training.steps : training.epochs) = Int<int64_t>(1, 1 << 20);
     FillOptimizer(training.optimizer);
-    training.schedule.kind = Pick(ScheduleKind::kCosine);
-    training.schedule.warmup_steps = Int<int64_t>(0, 1 << 20);
-    if (training.schedule.kind != ScheduleKind::kConstant)
-      training.schedule.final_ratio = Real(0, 1);
+    FillSchedule(training.schedule);
+    FillGroups(training.groups);
+    if (Coin()) training.ema_decay = Real(0, 1);
     training.clip_norm = Real(0, 100);
     training.on_nan = Pick(OnNan::kContinue);
     training.reduction = Pick(Reduction::kSum);

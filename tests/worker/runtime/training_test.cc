@@ -40,6 +40,8 @@ struct JobShape {
   double clip_norm = 0;
   Reduction reduction = Reduction::kSum;
   OnNan on_nan = OnNan::kStop;
+  std::vector<ParameterGroup> groups;
+  double ema_decay = 0;
 };
 
 JobSpec SpecOf(const JobShape& shape) {
@@ -54,6 +56,8 @@ JobSpec SpecOf(const JobShape& shape) {
   spec.training.clip_norm = shape.clip_norm;
   spec.training.reduction = shape.reduction;
   spec.training.on_nan = shape.on_nan;
+  spec.training.groups = shape.groups;
+  spec.training.ema_decay = shape.ema_decay;
   spec.training.chunk_bytes = 64;
   spec.training.sync = shape.servers > 0 ? Sync::kServer : Sync::kAllreduce;
   spec.runtime.workers_min = spec.runtime.workers_max = shape.workers;
@@ -99,15 +103,15 @@ class Cluster {
       }
     return job;
   }
-  // The values of the final state, in the order of sample ids.
-  std::vector<float> FinalValues() {
+  // The values of the final state, or one of its slots (from 1), in the order of sample ids.
+  std::vector<float> FinalValues(int32_t slot = kValuesSlot) {
     const Manifest manifest = coordinator_.manifests().back();
     const Layout layout = LayoutOf(manifest).value();
     std::vector<float> flat(static_cast<size_t>(layout.elements()));
     std::vector<PartDest> parts;
     for (int32_t c = 0; c < layout.chunk_count(); ++c) {
       const Chunk& chunk = layout.chunk(ChunkId(c));
-      parts.push_back({kValuesSlot, ChunkId(c),
+      parts.push_back({slot, ChunkId(c),
                        absl::MakeSpan(flat).subspan(static_cast<size_t>(chunk.offset),
                                                     static_cast<size_t>(chunk.count))});
     }
@@ -271,6 +275,53 @@ TEST(Training, TheSameBitsWhoeverComputes) {
   }
 }
 
+// The three tensors of the counting task hold about a half, a third and a sixth of the ids.
+TEST(Training, GroupsAndTheMovingAverageAreTheSameWhoeverApplies) {
+  JobShape shape{.lanes = 6,
+                 .epochs = 2,
+                 .optimizer = OptimizerKind::kAdam,
+                 .clip_norm = 0.5,
+                 .reduction = Reduction::kMean,
+                 .groups = {{.match = "count.0", .learning_rate_factor = 0.5, .weight_decay = 0.1},
+                            {.match = "*.1", .frozen = true}},
+                 .ema_decay = 0.75};
+  const std::string digest = DigestOf(shape);
+  JobShape without_average = shape;
+  without_average.ema_decay = 0;
+  EXPECT_NE(DigestOf(without_average), digest);
+  for (const int servers : {0, 2}) {
+    shape.workers = 3;
+    shape.servers = servers;
+    Cluster cluster;
+    cluster.Begin(shape);
+    EXPECT_EQ(cluster.End().ending.digest, digest) << servers << " servers";
+    const std::vector<float> values = cluster.FinalValues(), average = cluster.FinalValues(3);
+    ASSERT_EQ(values.size(), 97u);
+    for (size_t id = 0; id < values.size(); ++id) {
+      const bool frozen = id >= 49 && id < 49 + 32;
+      EXPECT_EQ(values[id] == 0, frozen) << id;
+      EXPECT_EQ(average[id] == 0, frozen) << id;
+    }
+  }
+}
+
+// The moving average is what plain arithmetic makes of the values after each step.
+TEST(Training, TheMovingAverageFollowsTheValues) {
+  const JobShape shape{.workers = 2, .samples = 12, .batch = 12, .ema_decay = 0.5};
+  Cluster cluster;
+  cluster.Begin(shape);
+  cluster.End();
+  // One is added to each in each of three steps: 1, then 0.5·1 + 0.5·2, and so on.
+  EXPECT_THAT(cluster.FinalValues(), testing::Each(3.0f));
+  EXPECT_THAT(cluster.FinalValues(1), testing::Each(2.25f));
+}
+
+TEST(Training, AGroupWithoutAParameterEndsTheWorkerWithBadConfiguration) {
+  Cluster cluster;
+  cluster.Begin({.workers = 1, .groups = {{.match = "*.bias"}}});
+  EXPECT_EQ(cluster.member(0).AwaitExit(), kExitBadConfiguration);
+}
+
 // ---- members that may hold little of what their peers send
 
 // Lets everybody else go ahead. Where other programs take a slice of time at each yield, a few are
@@ -420,6 +471,43 @@ TEST(NotFinite, ASkippedStepCountsNoneOfItsSamplesAndNamesTheLane) {
     EXPECT_EQ(cluster.FinalValues(), counts) << servers << " servers";
     EXPECT_EQ(skipped, shape.epochs);
     EXPECT_EQ(job.skipped, skipped);
+  }
+}
+
+// The bad sample spoils the first element of the flat space, which is of the last tensor.
+TEST(NotFinite, TheGradientOfWhatIsFrozenMayBeAnything) {
+  for (int servers : {0, 2}) {
+    Cluster cluster;
+    BeginWithABadSample(cluster, {.workers = 2,
+                                  .servers = servers,
+                                  .clip_norm = 1e6,
+                                  .groups = {{.match = "count.2", .frozen = true}}});
+    EXPECT_EQ(cluster.End().skipped, 0);
+    const std::vector<float> values = cluster.FinalValues();
+    for (size_t id = 0; id < values.size(); ++id)
+      EXPECT_EQ(values[id], id < 49 + 32 ? 3.0f : 0.0f) << id << ", " << servers << " servers";
+  }
+}
+
+TEST(NotFinite, TheMovingAverageGoesOnInASkippedStepWhoeverApplies) {
+  std::string digest;
+  for (int servers : {0, 2}) {
+    const JobShape shape{
+        .workers = 2, .servers = servers, .on_nan = OnNan::kSkip, .ema_decay = 0.5};
+    Cluster cluster;
+    BeginWithABadSample(cluster, shape);
+    const coordinator::JobJournal job = cluster.End();
+    std::vector<float> counts(shape.samples, 0.0f), average;
+    for (int64_t step = 0; step < TotalSteps(job.spec.training, shape.samples); ++step) {
+      if (!Uses(shape, step, kBadSample))
+        for (uint64_t sample : SamplesOf(shape, step)) ++counts[sample];
+      if (average.empty()) average = counts;
+      for (size_t id = 0; id < counts.size(); ++id)
+        average[id] = 0.5f * average[id] + 0.5f * counts[id];
+    }
+    EXPECT_EQ(cluster.FinalValues(1), average) << servers << " servers";
+    if (digest.empty()) digest = job.ending.digest;
+    EXPECT_EQ(job.ending.digest, digest);
   }
 }
 

@@ -1,0 +1,56 @@
+// How each parameter of a job is updated: what its specification says of all, of groups by name
+// (`groups`) and of those of one dimension (`weight_decay_on`), as runs of the flat space. Pure
+// values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "lib/domain/job.h"
+#include "lib/domain/layout.h"
+
+namespace muster {
+
+struct UpdateRule {
+  double learning_rate_factor = 1;
+  double weight_decay = 0;
+  bool frozen = false;
+  bool operator==(const UpdateRule&) const = default;
+};
+
+// The elements [begin, end) of the flat space follow one rule.
+struct UpdateRun {
+  int64_t begin = 0;
+  int64_t end = 0;
+  UpdateRule rule;
+  bool operator==(const UpdateRun&) const = default;
+};
+
+class UpdateRules {
+ public:
+  UpdateRules() = default;
+  // A parameter belongs to the first group whose pattern matches its name. kFailedPrecondition,
+  // with the field's path: a group to which no parameter belongs.
+  static absl::StatusOr<UpdateRules> Make(const TrainingSpec& training, const Layout& layout);
+
+  // Elements of parameters [offset, offset + count), cut where the rule changes, ascending. The
+  // holes between two parameters follow the rule of either.
+  std::vector<UpdateRun> In(int64_t offset, int64_t count) const;
+  // `values` are those of the flat space from `offset` on. What stands for frozen parameters
+  // becomes 0: their gradient counts for nothing.
+  void ZeroFrozen(int64_t offset, absl::Span<float> values) const;
+
+ private:
+  std::vector<UpdateRun> runs_;  // of all parameters, ascending, without gaps
+  bool any_frozen_ = false;
+};
+
+// Whether all of `text` is what `pattern` describes: * stands for any bytes or none, ? for one.
+// Needs at most pattern.size() · text.size() comparisons.
+bool MatchesPattern(absl::string_view pattern, absl::string_view text);
+
+}  // namespace muster

@@ -1,0 +1,175 @@
+#include "lib/optim/update.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "lib/optim/schedule.h"
+
+namespace muster {
+namespace {
+
+using Values = std::vector<float>;
+
+Values Draw(std::mt19937& random, size_t n) {
+  std::uniform_real_distribution<float> number(-1, 1);
+  Values values(n);
+  for (float& v : values) v = number(random);
+  return values;
+}
+
+const std::vector<TensorSpec> kTensors = {
+    {"stem.weight", {5, 7}}, {"stem.bias", {7}}, {"norm.weight", {7}},
+    {"head.weight", {7, 9}}, {"head.bias", {9}}, {"norm.mean", {7}, TensorKind::kBuffer}};
+
+TrainingSpec Grouped(OptimizerKind kind) {
+  TrainingSpec training;
+  training.optimizer = {.kind = kind,
+                        .learning_rate = 0.1,
+                        .weight_decay = 0.02,
+                        .weight_decay_on = DecayOn::kMatrices};
+  training.schedule = {.kind = ScheduleKind::kLinear};
+  training.groups = {{.match = "stem.*", .frozen = true},
+                     {.match = "head.bias", .learning_rate_factor = 3, .weight_decay = 0.5},
+                     {.match = "head.*", .learning_rate_factor = 0.25}};
+  training.clip_norm = 1;
+  training.ema_decay = 0.9;
+  return training;
+}
+
+// What stands in the flat space of a job, and a second one beside it.
+struct State {
+  State(const Layout& layout, std::mt19937& random)
+      : values(Draw(random, static_cast<size_t>(layout.elements()))) {
+    for (Values& slot : slots) slot.resize(values.size());
+  }
+  Slots All() { return Part(0, values.size()); }
+  Slots Part(size_t begin, size_t count) {
+    Slots part;
+    for (size_t s = 0; s < slots.size(); ++s)
+      part[s] = absl::MakeSpan(slots[s]).subspan(begin, count);
+    return part;
+  }
+  Values values;
+  std::array<Values, kMaxSlots> slots;
+};
+
+constexpr int64_t kSteps = 6;
+
+// Chunk by chunk, from one generation of values into the other.
+void ApplyAll(Updater& updater, const Layout& layout, int64_t step, double norm,
+              const Values& gradient, State& state) {
+  Values to(state.values.size());
+  for (const Chunk& chunk : layout.chunks()) {
+    const auto begin = static_cast<size_t>(chunk.offset), count = static_cast<size_t>(chunk.count);
+    updater.Apply(chunk, Step(step), norm, absl::MakeConstSpan(gradient).subspan(begin, count),
+                  absl::MakeConstSpan(state.values).subspan(begin, count),
+                  absl::MakeSpan(to).subspan(begin, count),
+                  chunk.kind == TensorKind::kParameter ? state.Part(begin, count) : Slots());
+  }
+  state.values = to;
+}
+
+// The slow twin: each tensor alone, by what the specification says of its name.
+void SlowApply(const TrainingSpec& training, const Layout& layout, int64_t step, double norm,
+               const Values& gradient, State& state) {
+  for (const Placed& tensor : layout.tensors()) {
+    const std::string& name = tensor.spec.name;
+    OptimizerSpec optimizer = training.optimizer;
+    if (name == "norm.weight") optimizer.weight_decay = 0;
+    if (name == "head.bias") optimizer.weight_decay = 0.5;
+    double rate = LearningRate(training.optimizer, training.schedule, step, kSteps);
+    if (name == "head.bias") rate *= 3;
+    if (name == "head.weight") rate *= 0.25;
+    const float factor = ClipFactor(norm, training.clip_norm);
+    const auto begin = static_cast<size_t>(tensor.offset);
+    for (size_t i = begin; i < begin + static_cast<size_t>(tensor.count); ++i) {
+      if (tensor.spec.kind == TensorKind::kBuffer) {
+        state.values[i] = gradient[i];
+        continue;
+      }
+      const float g = gradient[i] * factor;
+      Slots slots = state.Part(i, 1);
+      const absl::Span<float> average = slots[static_cast<size_t>(SlotCount(optimizer.kind))];
+      slots[static_cast<size_t>(SlotCount(optimizer.kind))] = {};
+      const absl::Span<float> value = absl::MakeSpan(state.values).subspan(i, 1);
+      const bool frozen = name.substr(0, 5) == "stem.";
+      if (!frozen) ApplyUpdate(optimizer, step, rate, {&g, 1}, value, value, slots);
+      if (step == 0)
+        average[0] = value[0];
+      else if (!frozen)
+        UpdateAverage(training.ema_decay, value, average);
+    }
+  }
+}
+
+struct NamedKind {
+  std::string name;
+  OptimizerKind kind;
+};
+
+std::ostream& operator<<(std::ostream& out, const NamedKind& named) { return out << named.name; }
+
+class UpdaterTest : public testing::TestWithParam<NamedKind> {};
+
+TEST_P(UpdaterTest, EqualsASlowTwinHoweverChunksAreCut) {
+  const TrainingSpec training = Grouped(GetParam().kind);
+  for (const int64_t chunk_bytes : {64, 192, 4096}) {
+    const Layout layout = Layout::Make(kTensors, chunk_bytes).value();
+    std::mt19937 random(7);
+    State state(layout, random), slow = state;
+    CopyCounter copied{0};
+    Updater updater(training, UpdateRules::Make(training, layout).value(), kSteps, copied);
+    const Values first = state.values;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const Values gradient = Draw(random, state.values.size());
+      const double norm = 0.5 + static_cast<double>(step);
+      ApplyAll(updater, layout, step, norm, gradient, state);
+      SlowApply(training, layout, step, norm, gradient, slow);
+      for (const Placed& tensor : layout.tensors()) {
+        for (int64_t e = tensor.offset; e < tensor.offset + tensor.count; ++e) {
+          const auto i = static_cast<size_t>(e);
+          ASSERT_EQ(state.values[i], slow.values[i]) << tensor.spec.name << ", step " << step;
+          for (size_t s = 0; s < state.slots.size(); ++s)
+            ASSERT_EQ(state.slots[s][i], slow.slots[s][i])
+                << tensor.spec.name << ", step " << step << ", slot " << s;
+          if (tensor.spec.name.substr(0, 5) != "stem.") continue;
+          ASSERT_EQ(state.values[i], first[i]) << "it is frozen";
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, UpdaterTest,
+                         testing::Values(NamedKind{"Sgd", OptimizerKind::kSgd},
+                                         NamedKind{"Momentum", OptimizerKind::kMomentum},
+                                         NamedKind{"AdamW", OptimizerKind::kAdamW},
+                                         NamedKind{"Rmsprop", OptimizerKind::kRmsprop},
+                                         NamedKind{"Adagrad", OptimizerKind::kAdagrad}),
+                         [](const auto& test) { return test.param.name; });
+
+// A step that is not applied moves the average on to what stayed, also the first one: otherwise it
+// would begin at 0.
+TEST(Updater, TheAverageOfASkippedFirstStepIsTheParameters) {
+  TrainingSpec training;
+  training.ema_decay = 0.5;
+  const Layout layout = Layout::Make({{"weight", {3}}}, 64).value();
+  CopyCounter copied{0};
+  Updater updater(training, UpdateRules::Make(training, layout).value(), kSteps, copied);
+  const Chunk& chunk = layout.chunk(ChunkId(0));
+  Values values(static_cast<size_t>(chunk.count), 4.0f), average(values.size());
+  updater.MoveAverage(chunk, Step(0), values, {absl::MakeSpan(average)});
+  EXPECT_EQ(average, values);
+  const Values zero(values.size(), 0.0f);
+  updater.MoveAverage(chunk, Step(1), zero, {absl::MakeSpan(average)});
+  EXPECT_EQ(average[0], 2.0f);
+}
+
+}  // namespace
+}  // namespace muster
