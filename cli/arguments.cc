@@ -90,6 +90,8 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "audit") return Command::kAudit;
   if (name == "ledger") return Command::kLedger;
   if (name == "history") return Command::kHistory;
+  if (name == "plot") return Command::kPlot;
+  if (name == "tensorboard") return Command::kTensorBoard;
   if (name == "hosts") return Command::kHosts;
   if (name == "drain") return Command::kDrain;
   if (name == "scale") return Command::kScale;
@@ -136,7 +138,7 @@ std::string MissingJob(const std::string& command, const RemoteArguments& remote
   using Command = RemoteArguments::Command;
   const bool needs_none = !NeedsJob(remote.command);
   const bool has_folder = remote.has_dir && remote.command != Command::kDelete;
-  if (needs_none || has_folder || !remote.job.empty()) return "";
+  if (needs_none || has_folder || !remote.job.empty() || !remote.jobs.empty()) return "";
   return absl::StrCat("muster ", command, ": ", kMissingJob, "\nmuster ", command,
                       " --help explains what is allowed.\n");
 }
@@ -199,6 +201,7 @@ CommandLine::CommandLine() : app(kAbout, "muster") {
   AddUp(app, up, log);
   AddAgent(app, agent, log);
   AddRemotes(app, remote);
+  AddCurves(app, remote);
   AddHostCommands(app, remote, workers);
   AddTokenCommands(app, remote);
   AddCerts(app, certs, remote);
@@ -281,6 +284,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     RemoteArguments& remote = line.remote;
     remote.command = RemoteCommand(name);
     remote.has_dir = given.get_option_no_throw("--dir") != nullptr && given.count("--dir") > 0;
+    if (!remote.dirs.empty()) remote.dir = remote.dirs.front();
     if (std::string missing = MissingJob(name, remote); !missing.empty())
       return {.exit_code = kExitBadConfiguration, .text = std::move(missing)};
     remote.has_to = given.count("--to") > 0;

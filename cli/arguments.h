@@ -114,6 +114,8 @@ struct RemoteArguments {
     kAudit,
     kLedger,
     kHistory,
+    kPlot,
+    kTensorBoard,
     kHosts,
     kDrain,
     kScale,
@@ -142,6 +144,9 @@ struct RemoteArguments {
   std::string state;                    // kList: of the jobs to show; empty: all
   std::string name_space;               // kList: the same; kQuota: which, empty: all; kMakeToken
   std::vector<std::string> labels;      // kList: that they have; kQueue: to set. "key=value"
+  std::vector<std::string> columns;     // kList: of the table; empty: as it is by itself
+  std::string sort;                     // kList: the column by which it is in order; empty: none
+  bool is_reverse = false;              // kList: the largest first
   std::vector<std::string> no_labels;   // kQueue: keys to take away
   std::optional<int64_t> priority;      // kQueue; kQuota: the highest of submitters
   std::optional<double> deadline;       // the same
@@ -152,19 +157,25 @@ struct RemoteArguments {
   // The folder of a run or cluster. kLogs, kDelete: where logs lie. Of others: who is asked in
   // place of `to`; of those that only look, also when nothing runs there.
   std::string dir = "muster-cluster";
-  bool has_dir = false;               // `dir` was named
-  bool has_to = false;                // `to` was named
-  std::string member;                 // kLogs: whose; empty: of all members
-  bool follow = false;                // kLogs: until the job ends
-  int64_t tail = 0;                   // kLogs: the last so many lines of each member; 0: all
-  double since = 0;                   // kLogs: only of the last so many seconds; 0: all
-  bool yes = false;                   // kDelete: without asking
-  std::optional<int64_t> step;        // kLedger: this one only
-  std::optional<int64_t> sample;      // kLedger: only steps that used it
-  bool csv = false;                   // kHistory
-  bool details = false;               // kWatch: learning rate and gradient norm
-  std::string host;                   // kDrain, kHostToken
-  bool undo = false;                  // kDrain: it takes members again
+  bool has_dir = false;           // `dir` was named
+  bool has_to = false;            // `to` was named
+  std::string member;             // kLogs: whose; empty: of all members
+  bool follow = false;            // kLogs: until the job ends
+  int64_t tail = 0;               // kLogs: the last so many lines of each member; 0: all
+  double since = 0;               // kLogs: only of the last so many seconds; 0: all
+  bool yes = false;               // kDelete: without asking
+  std::optional<int64_t> step;    // kLedger: this one only
+  std::optional<int64_t> sample;  // kLedger: only steps that used it
+  bool csv = false;               // kHistory
+  std::vector<std::string> jobs;  // kPlot, kTensorBoard: which; empty: all in `dirs`
+  std::vector<std::string> dirs;  // the same: as `dir`, each of them
+  std::string output;             // kPlot: the file that is written; kTensorBoard: the folder
+  std::vector<std::string> series{"loss"};  // kPlot: their names
+  double smooth = 0;                        // kPlot: the weight of what was before
+  bool is_log = false;                      // kPlot: the axis
+  bool details = false;                     // kWatch: learning rate and gradient norm
+  std::string host;                         // kDrain, kHostToken
+  bool undo = false;                        // kDrain: it takes members again
   bool no_wait = false;               // kDrain: it is not waited for until nothing is left there
   int64_t workers_min = 1;            // kScale
   int64_t workers_max = 1;            // the same
@@ -188,6 +199,12 @@ struct RemoteArguments {
   Duration patience = std::chrono::minutes(1);
   bool json = false;
 };
+
+// Its words may name several jobs, and folders.
+inline bool IsOverJobs(RemoteArguments::Command command) {
+  return command == RemoteArguments::Command::kPlot ||
+         command == RemoteArguments::Command::kTensorBoard;
+}
 
 // Its words name no job.
 inline bool IsAboutHosts(RemoteArguments::Command command) {

@@ -31,7 +31,8 @@ constexpr char kAdoptFooter[] =
 constexpr char kListFooter[] =
     "Examples:\n"
     "  muster list\n"
-    "  muster list --state running --json | jq -r .id";
+    "  muster list --state running --json | jq -r .id\n"
+    "  muster list --columns job,state,step,loss,spec.batch --sort loss";
 
 constexpr char kStatusFooter[] =
     "Exit code 0 also of a job that has failed: --json has its exit_code.\n"
@@ -261,6 +262,18 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   list->add_option("--label", remote.labels, "only jobs with this label; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  list->add_option("--columns", remote.columns,
+                   "what is shown, with commas: job, name, state, reason, step, epoch, samples, "
+                   "loss, workers, seconds, left, checkpoint, recoveries, rewinds, digest, or "
+                   "spec.FIELD of any field of its specification")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("COLUMNS")
+      ->excludes("--json");
+  list->add_option("--sort", remote.sort, "in order of this column, the smallest first")
+      ->type_name("COLUMN")
+      ->excludes("--json");
+  list->add_flag("--reverse", remote.is_reverse, "the largest first")->needs("--sort");
   AddRunFolder(list)->footer(kListFooter);
   AddJobCommands(app, remote);
 }

@@ -19,6 +19,7 @@ void AddDemo(CLI::App& app, DemoArguments& demo, LogFlags& log);
 void AddUp(CLI::App& app, UpArguments& up, LogFlags& log);
 void AddAgent(CLI::App& app, AgentArguments& agent, LogFlags& log);
 void AddRemotes(CLI::App& app, RemoteArguments& remote);
+void AddCurves(CLI::App& app, RemoteArguments& remote);
 // `workers`: of scale, which `remote` has as numbers.
 void AddHostCommands(CLI::App& app, RemoteArguments& remote, std::string& workers);
 void AddTokenCommands(CLI::App& app, RemoteArguments& remote);

@@ -76,8 +76,12 @@ absl::Status RemoveFrom(const std::string& folder_of_jobs, const std::string& jo
     return error ? CannotRemove(aside, error) : absl::OkStatus();
   }
   fs::remove_all(aside, error);
-  if (!error || error == std::errc::no_such_file_or_directory) return absl::OkStatus();
-  return CannotRemove(aside, error);
+  if (error && error != std::errc::no_such_file_or_directory) return CannotRemove(aside, error);
+  // What the next job of the id has there already, its coordinator writes again.
+  const std::string run = absl::StrCat(folder_of_jobs, "/tensorboard/", job);
+  fs::remove_all(run, error);
+  if (error && error != std::errc::no_such_file_or_directory) return CannotRemove(run, error);
+  return absl::OkStatus();
 }
 
 }  // namespace

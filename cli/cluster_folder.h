@@ -46,8 +46,8 @@ absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster);
 // The same of these jobs, which somebody else has listed.
 absl::StatusOr<std::string> OnlyOneOf(std::vector<std::string> jobs, const std::string& cluster);
 
-// Removes what the processes of a job left there: logs and lane counts. Nothing there is no error,
-// and what belongs to another job of that id stays.
+// Removes what the processes of a job left there: logs, lane counts, its history. Nothing there is
+// no error, and what belongs to another job of that id stays.
 absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job,
                              int64_t first_start);
 

@@ -66,12 +66,21 @@ std::string ProgressLine(const Progress& p) {
   return line;
 }
 
+namespace {
+
+bool BeginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+}  // namespace
+
+size_t ColumnsOf(absl::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), BeginsCharacter));
+}
+
 std::string FitWidth(absl::string_view text, size_t width) {
   size_t columns = 0;
   size_t end = 0;
   while (end < text.size()) {
-    const bool starts_character = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
-    if (starts_character && columns++ == width) break;
+    if (BeginsCharacter(text[end]) && columns++ == width) break;
     ++end;
   }
   return std::string(text.substr(0, end));

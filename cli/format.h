@@ -41,6 +41,9 @@ std::string ProgressLine(const Progress& progress);
 // As one word of a shell.
 std::string ShellWord(const std::string& text);
 
+// Characters, of UTF-8.
+size_t ColumnsOf(absl::string_view text);
+
 // Cut to what a line of the terminal holds (bytes of UTF-8 sequences are kept together).
 std::string FitWidth(absl::string_view text, size_t width);
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -418,10 +419,26 @@ class AgentCluster final : public cli::Cluster {
   agent::HostAgent* host_ = nullptr;
 };
 
-size_t WidthOfTerminal() {
+winsize SizeOfTerminal() {
   winsize size{};
   const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : size_t{80};
+  return known ? size : winsize{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+}
+
+// Not where somebody asks for plain text, nor where the letters that it is made of may be missing:
+// on the console of Linux, or with a locale that names another set of characters than UTF-8.
+bool WantsChart() {
+  const auto value_of = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (!value_of("NO_COLOR").empty() || value_of("TERM") == "linux") return false;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string locale = absl::AsciiStrToLower(value_of(name));
+    if (locale.empty()) continue;
+    return !absl::StrContains(locale, ".") || absl::StrContains(locale, "utf");
+  }
+  return true;
 }
 
 cli::TokenPlaces TokenPlacesOfOurs() {
@@ -440,7 +457,11 @@ cli::Terminal TerminalOfOurs() {
   return {.out = std::cout,
           .err = std::cerr,
           .is_terminal = isatty(STDOUT_FILENO) == 1 && !is_dumb,
-          .width = WidthOfTerminal};
+          .width = [] { return size_t{SizeOfTerminal().ws_col}; },
+          .height =
+              [wants_chart = WantsChart()] {
+                return wants_chart ? size_t{SizeOfTerminal().ws_row} : size_t{0};
+              }};
 }
 
 std::optional<bool> AskAtTerminal(const std::string& question) {
@@ -616,7 +637,10 @@ int Main(int argc, char** argv) {
       return output.CodeOnceWritten(kExitBadConfiguration, "muster");
     }
     return output.CodeOnceWritten(
-        cli::Remote(remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder), "muster");
+        cli::Remote(
+            remote, TerminalOfOurs(), AskAtTerminal, AnswersOfFolder,
+            [](cli::RemoteArguments& at) { return cli::FindWhatItShows(TokenPlacesOfOurs(), at); }),
+        "muster");
   }
   if (const auto* certs = std::get_if<cli::CertsArguments>(&parsed.arguments)) {
     const absl::StatusOr<int> code = cli::Certs(*certs, absl::Now(), std::cout);

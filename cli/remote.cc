@@ -17,12 +17,16 @@
 #include "cli/cluster_folder.h"
 #include "cli/format.h"
 #include "cli/hosts.h"
+#include "cli/job_columns.h"
 #include "cli/job_file.h"
+#include "cli/job_history.h"
 #include "cli/json_text.h"
 #include "cli/logs.h"
+#include "cli/plot.h"
 #include "cli/progress.h"
 #include "cli/queue.h"
 #include "cli/spec_file.h"
+#include "cli/tensorboard.h"
 #include "cli/tokens.h"
 #include "cli/train_run.h"
 #include "lib/base/clock.h"
@@ -129,9 +133,35 @@ absl::StatusOr<int> Resume(const RemoteArguments& arguments, const RestClient& r
   return SayTaken(arguments, job, out);
 }
 
+// Kept until all are there: a table is as wide as its widest job, and may be in another order.
+absl::StatusOr<int> ListColumns(const RemoteArguments& arguments, const RestClient& rest,
+                                std::ostream& out) {
+  const std::vector<std::string> columns =
+      arguments.columns.empty()
+          ? std::vector<std::string>{"job", "state", "step", "loss", "workers"}
+          : arguments.columns;
+  for (const std::string& column : columns)
+    MUSTER_RETURN_IF_ERROR(CheckJobColumn("--columns", column));
+  if (!arguments.sort.empty()) MUSTER_RETURN_IF_ERROR(CheckJobColumn("--sort", arguments.sort));
+  std::vector<JobRow> rows;
+  std::string page_token;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(const JobList page,
+                            rest.List(arguments.state, page_token, arguments.name_space,
+                                      absl::StrJoin(arguments.labels, ",")));
+    for (const JobAnswer& job : page.jobs) rows.push_back(RowOf(job, columns, arguments.sort));
+    page_token = page.next_page_token;
+  } while (!page_token.empty());
+  if (!arguments.sort.empty()) SortRows(rows, arguments.is_reverse);
+  out << (rows.empty() ? "There are no jobs.\n" : RowsTable(columns, rows)) << std::flush;
+  return kExitDone;
+}
+
 // Page by page, so that any number of jobs needs the memory of one page.
 absl::StatusOr<int> List(const RemoteArguments& arguments, const RestClient& rest,
                          std::ostream& out) {
+  if (!arguments.columns.empty() || !arguments.sort.empty())
+    return ListColumns(arguments, rest, out);
   std::string page_token;
   bool is_first = true;
   do {
@@ -234,7 +264,8 @@ class Watcher {
   // The job is looked at before each stream: one that is over may send no event any more. Where
   // nothing can be written any more, nobody follows.
   absl::StatusOr<int> Follow() {
-    MUSTER_RETURN_IF_ERROR(rest_.Job(job_).status());
+    MUSTER_ASSIGN_OR_RETURN(const JobAnswer begun, rest_.Job(job_));
+    if (screen_.shows_chart()) ShowPast(begun.step);
     int failures = 0;
     while (out_) {
       const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
@@ -253,6 +284,16 @@ class Watcher {
       std::this_thread::sleep_for(kReconnectPause);
     }
     return kExitDone;  // nobody reads it any more, or main says why it could not be written
+  }
+
+  // Events of long ago are not kept; without their steps the chart begins later.
+  void ShowPast(int64_t step) {
+    constexpr int64_t kMostSteps = 20'000;
+    const auto add = [&](const std::vector<HistoryStep>& steps) {
+      for (const HistoryStep& of : steps) screen_.AddPast(of.step, of.loss.value_or(NAN));
+      return true;
+    };
+    ReadHistory(rest_, job_, std::max<int64_t>(0, step - kMostSteps), add).IgnoreError();
   }
 
   void Take(const JobAnswer& job) {
@@ -385,28 +426,33 @@ absl::Status NoSuchStep(const RemoteArguments& arguments) {
       absl::StrCat("the ledger of job ", arguments.job, " has no record", of, with));
 }
 
-// Page by page, too. A rewind between two of them leaves out steps that are printed already.
+// A rewind between two pages leaves out steps that are printed already.
 absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& rest,
                             const Terminal& terminal) {
   std::ostream& out = terminal.out;
-  int64_t lineage = 0;  // of the last step that is printed
-  for (int64_t from = 0; out && from >= 0;) {
-    MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page,
-                            rest.History(arguments.job, from, lineage));
-    if (from == 0 && !arguments.json) out << HistoryHead(arguments.csv);
-    if (!page.steps.empty() && page.steps.front().step < from)
+  bool has_head = arguments.json;
+  const auto print_head = [&] {
+    if (!std::exchange(has_head, true)) out << HistoryHead(arguments.csv);
+  };
+  int64_t next = 0;
+  const auto print = [&](const std::vector<HistoryStep>& steps) {
+    print_head();
+    const int64_t first = steps.front().step;
+    if (first < next)
       terminal.err
-          << "muster history: the job went back to step " << page.steps.front().step
+          << "muster history: the job went back to step " << first
           << " meanwhile: what follows takes the place of the lines above from that step on"
           << std::endl;
-    for (const HistoryStep& step : page.steps) {
+    for (const HistoryStep& step : steps)
       out << (arguments.json ? HistoryLine(step)
                              : PrintableLines(HistoryText(step, arguments.csv)));
-      lineage = step.lineage;
-    }
+    next = steps.back().step + 1;
     out << std::flush;
-    from = page.next;
-  }
+    return out.good();
+  };
+  MUSTER_RETURN_IF_ERROR(ReadHistory(rest, arguments.job, 0, print));
+  print_head();  // of a job without a step, too
+  out << std::flush;
   return kExitDone;
 }
 
@@ -469,6 +515,8 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kAudit: return Audit(arguments, rest, out);
     case Command::kLedger: return Ledger(arguments, rest, out);
     case Command::kHistory: return History(arguments, rest, terminal);
+    case Command::kPlot:
+    case Command::kTensorBoard: break;  // they are about several
     case Command::kHosts: return Hosts(arguments, rest, out);
     case Command::kDrain: return Drain(arguments, rest, terminal);
     case Command::kScale: return Scale(arguments, rest, out);
@@ -487,17 +535,22 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
   return absl::InternalError("unknown command");
 }
 
+absl::StatusOr<std::vector<std::string>> AllJobsAt(const RestClient& rest) {
+  std::vector<std::string> jobs;
+  std::string page_token;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(JobList page, rest.List("", page_token));
+    for (JobAnswer& job : page.jobs) jobs.push_back(std::move(job.id));
+    page_token = std::move(page.next_page_token);
+  } while (!page_token.empty());
+  return jobs;
+}
+
 // What --dir stands for without an id. Only the journal knows all of its jobs; logs are files.
 absl::StatusOr<std::string> OnlyJobAt(const RemoteArguments& arguments, const Place& place) {
   const std::string& folder = arguments.dir;
   if (arguments.command == Command::kLogs || IsOfTrain(folder)) return OnlyJobIn(folder);
-  std::vector<std::string> jobs;
-  std::string page_token;
-  do {
-    MUSTER_ASSIGN_OR_RETURN(JobList page, place.rest.List("", page_token));
-    for (JobAnswer& job : page.jobs) jobs.push_back(std::move(job.id));
-    page_token = std::move(page.next_page_token);
-  } while (!page_token.empty());
+  MUSTER_ASSIGN_OR_RETURN(std::vector<std::string> jobs, AllJobsAt(place.rest));
   return OnlyOneOf(std::move(jobs), folder);
 }
 
@@ -519,11 +572,53 @@ absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& ter
   return Run(arguments, place, terminal, ask);
 }
 
+// Those that are named, or all of the folders, each with who answers for it.
+absl::StatusOr<std::vector<JobPlace>> JobsOf(const RemoteArguments& arguments,
+                                             const FolderOpener& open_folder,
+                                             const ShowsFinder& find_what_it_shows) {
+  for (const std::string& job : arguments.jobs) MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  std::vector<RemoteArguments> places;
+  for (const std::string& folder : arguments.dirs) {
+    RemoteArguments at = arguments;
+    at.dir = folder;
+    MUSTER_RETURN_IF_ERROR(CheckFilesOf(folder));
+    if (find_what_it_shows) MUSTER_RETURN_IF_ERROR(find_what_it_shows(at));
+    places.push_back(std::move(at));
+  }
+  if (places.empty()) places.push_back(arguments);
+  std::vector<JobPlace> all;
+  for (const RemoteArguments& at : places) {
+    MUSTER_ASSIGN_OR_RETURN(const Place place, PlaceOf(at, open_folder));
+    std::vector<std::string> jobs = arguments.jobs;
+    if (jobs.empty()) {
+      MUSTER_ASSIGN_OR_RETURN(jobs, AllJobsAt(place.rest));
+    }
+    if (jobs.empty())
+      return absl::NotFoundError(absl::StrCat("there is no job in ", Cut(Printable(at.dir))));
+    for (std::string& job : jobs)
+      all.push_back({place.rest, std::move(job), at.has_dir ? at.dir : ""});
+  }
+  return all;
+}
+
+absl::StatusOr<int> RunOverJobs(const RemoteArguments& arguments, const Terminal& terminal,
+                                const FolderOpener& open_folder,
+                                const ShowsFinder& find_what_it_shows) {
+  const bool is_plot = arguments.command == Command::kPlot;
+  if (is_plot) MUSTER_RETURN_IF_ERROR(CheckPlot(arguments));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<JobPlace> jobs,
+                          JobsOf(arguments, open_folder, find_what_it_shows));
+  return is_plot ? Plot(arguments, jobs, terminal.out) : TensorBoard(arguments, jobs, terminal.out);
+}
+
 }  // namespace
 
 int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask,
-           const FolderOpener& open_folder) {
-  const absl::StatusOr<int> code = RunAtItsPlace(arguments, terminal, ask, open_folder);
+           const FolderOpener& open_folder, const ShowsFinder& find_what_it_shows) {
+  const absl::StatusOr<int> code =
+      IsOverJobs(arguments.command)
+          ? RunOverJobs(arguments, terminal, open_folder, find_what_it_shows)
+          : RunAtItsPlace(arguments, terminal, ask, open_folder);
   if (code.ok()) return *code;
   std::ostream& err = terminal.err;
   err << "muster: " << PrintableLines(code.status().message()) << std::endl;
@@ -686,7 +781,8 @@ std::string Short(std::optional<double> number) {
 }  // namespace
 
 std::string HistoryHead(bool csv) {
-  if (csv) return "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n";
+  if (csv)
+    return "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second,samples,seconds\n";
   return absl::StrFormat("%-8s  %-5s  %-24s  %-10s  %-10s  %-10s  %s\n", "step", "epoch", "time",
                          "loss", "rate", "norm", "samples/s");
 }
@@ -696,7 +792,9 @@ std::string HistoryText(const HistoryStep& step, bool csv) {
   if (csv)
     return absl::StrCat(step.step, ",", step.epoch, ",", time, ",", CsvNumber(step.loss), ",",
                         CsvNumber(step.learning_rate), ",", CsvNumber(step.gradient_norm), ",",
-                        CsvNumber(step.samples_per_second), "\n");
+                        CsvNumber(step.samples_per_second), ",",
+                        step.samples ? absl::StrCat(*step.samples) : "", ",",
+                        CsvNumber(step.seconds), "\n");
   return absl::StrFormat("%-8d  %-5d  %-24s  %-10s  %-10s  %-10s  %s\n", step.step, step.epoch + 1,
                          time.empty() ? "-" : time, Short(step.loss), Short(step.learning_rate),
                          Short(step.gradient_norm), Short(step.samples_per_second));

@@ -1,6 +1,6 @@
 // The commands that talk to a cluster through REST: submit, status, watch, stop, resume, cancel,
-// delete, list, logs, digest, audit, ledger, history, and those of cli/hosts.h. Some of them take
-// the folder of a run in place of a cluster, and then work where nothing runs, too.
+// delete, list, logs, digest, audit, ledger, history, plot, and those of cli/hosts.h. Some of them
+// take the folder of a run in place of a cluster, and then work where nothing runs, too.
 #pragma once
 
 #include <functional>
@@ -19,10 +19,15 @@ namespace muster::cli {
 // (coordinator/service/folder_answers.h).
 using FolderOpener = std::function<absl::StatusOr<Exchange>(const std::string& folder)>;
 
-// Exit code: 0, 64 (bad configuration), 65 (bad data, or an audit that failed), 1; of watch, and of
-// submit and resume where the job is over, the job's: 67 when a person stopped or cancelled it.
+// Fills in what a command shows of who asks, and whom it trusts, for the folder that it names.
+using ShowsFinder = std::function<absl::Status(RemoteArguments& arguments)>;
+
+// `find_what_it_shows` is asked for each folder of a command that names several. Exit code: 0, 64
+// (bad configuration), 65 (bad data, or an audit that failed), 1; of watch, and of submit and
+// resume where the job is over, the job's: 67 when a person stopped or cancelled it.
 int Remote(const RemoteArguments& arguments, const Terminal& terminal, const Asker& ask = nullptr,
-           const FolderOpener& open_folder = nullptr);
+           const FolderOpener& open_folder = nullptr,
+           const ShowsFinder& find_what_it_shows = nullptr);
 
 // What list and status print.
 std::string JobTable(const std::vector<JobAnswer>& jobs, bool with_head = true);

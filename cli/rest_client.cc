@@ -29,6 +29,8 @@ void Read(const Json& object, const char* name, T& value) {
     if (it->is_string()) value = it->get<std::string>();
   } else if constexpr (std::is_integral_v<T>) {
     if (it->is_number_integer()) value = it->get<T>();
+  } else if constexpr (std::is_same_v<T, std::optional<int64_t>>) {
+    if (it->is_number_integer()) value = it->template get<int64_t>();
   } else if constexpr (std::is_same_v<T, std::optional<double>>) {
     if (it->is_number()) value = it->template get<double>();
   } else {
@@ -339,6 +341,8 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     Read(entry, "learning_rate", step.learning_rate);
     Read(entry, "gradient_norm", step.gradient_norm);
     Read(entry, "samples_per_second", step.samples_per_second);
+    Read(entry, "samples", step.samples);
+    Read(entry, "seconds", step.seconds);
   }
   Read(object, "next", page.next);
   return page;

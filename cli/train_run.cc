@@ -17,6 +17,7 @@
 #include "cli/format.h"
 #include "cli/hosts.h"
 #include "cli/job_file.h"
+#include "cli/job_history.h"
 #include "cli/json_text.h"
 #include "cli/meeting.h"
 #include "cli/patience.h"
@@ -112,6 +113,7 @@ class TrainRun {
     MUSTER_ASSIGN_OR_RETURN(result_.job.id, JobIdOf(result_.folder, request_.spec, request_.id));
     const std::string& id = result_.job.id;
     screen_.Say(absl::StrCat("job ", id, " in ", result_.folder));
+    ShowPast();
     EmitStart(id);
     for (const std::string& note : NotesOn(request_.spec)) {
       notes_.insert(absl::StrCat("note: ", note));
@@ -129,6 +131,13 @@ class TrainRun {
       AwaitHosts();
     }
     return absl::OkStatus();
+  }
+
+  // Of a job that goes on.
+  void ShowPast() {
+    if (!screen_.shows_chart()) return;
+    for (const LossAtStep& past : NewestLosses(HistoryFileOf(result_.folder, result_.job.id)))
+      screen_.AddPast(past.step, past.loss);
   }
 
   // A run on one machine is lost with it anyway, and a pod comes again on another one.

@@ -106,6 +106,7 @@ struct Arguments {
   std::string metrics;  // empty: as of --http, or with an identity on loopback
   std::string checkpoint_dir;
   std::string history_dir;
+  std::string tensorboard_dir;
   int64_t lease_ms = kDefaultLease.count();
   int64_t thread_patience_s = kDefaultThreadPatience.count();
   int64_t probe_every_ms =
@@ -152,6 +153,9 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--history-dir", arguments.history_dir,
                  "a directory with one for each job, in which metrics.jsonl is kept (default: "
                  "nowhere)");
+  app.add_option("--tensorboard-dir", arguments.tensorboard_dir,
+                 "a directory in which each job that has one in --history-dir gets a run for "
+                 "TensorBoard (default: nowhere)");
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))
@@ -479,6 +483,7 @@ class Program {
     if (!arguments_.identity.empty()) MUSTER_RETURN_IF_ERROR(LetHostsIn());
     if (!arguments_.history_dir.empty())
       history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
+                                                arguments_.tensorboard_dir,
                                                 [this] { return driver_->Known(); });
     MUSTER_RETURN_IF_ERROR(Listen());
     if (launcher_options_) launcher_ = std::make_unique<Launcher>(*std::move(launcher_options_));

@@ -111,6 +111,8 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
                                       folder_.checkpoints(),
                                       "--history-dir",
                                       folder_.jobs(),
+                                      "--tensorboard-dir",
+                                      folder_.tensorboard(),
                                       "--listen",
                                       addresses_.grpc,
                                       "--http",

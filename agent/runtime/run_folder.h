@@ -8,6 +8,7 @@
 //   jobs/JOB/logs/NAME.log    what each process of a job printed
 //   jobs/JOB/run/NAME.lanes   how many lanes each worker of a job has run
 //   jobs/JOB/metrics.jsonl    the job's history, by the coordinator
+//   tensorboard/JOB/          the same for TensorBoard, likewise
 //   jobs/JOB/first_start      which job of that id it is: the number of its first start
 //   store/                    the coordinator's; store/identity/ is the authority of the cluster
 //   keys/                     of this host and its members, while they run
@@ -59,6 +60,7 @@ class RunFolder {
   std::string logs() const { return path_ + "/logs"; }  // the coordinator's
   std::string jobs() const { return path_ + "/jobs"; }
   std::string job(const std::string& id) const { return jobs() + "/" + id; }
+  std::string tensorboard() const { return path_ + "/tensorboard"; }
   std::string LogFile(const ProcessKey& key) const;
   std::string store() const { return path_ + "/store"; }
   std::string authority() const { return store() + "/identity"; }

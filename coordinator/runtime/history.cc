@@ -28,7 +28,27 @@ std::optional<double> SpeedAt(const std::vector<RecordedStep>& records, size_t a
   return 1e3 * static_cast<double>(samples) / static_cast<double>(milliseconds);
 }
 
-HistoryStep StepAt(const TrainingSpec& training, int64_t total,
+// A speed is an average; this is one step.
+std::optional<double> SecondsAt(const std::vector<RecordedStep>& records, size_t at) {
+  if (at == 0 || records[at - 1].record.view != records[at].record.view) return std::nullopt;
+  const int64_t milliseconds = records[at].unix_ms - records[at - 1].unix_ms;
+  if (records[at - 1].unix_ms == 0 || milliseconds < 0) return std::nullopt;
+  return static_cast<double>(milliseconds) / 1e3;
+}
+
+// With those of the whole epochs before. What the ledger holds need not be what the job allows.
+std::optional<int64_t> SamplesUsed(const SampleRange& range, uint64_t of_epoch) {
+  uint64_t used = 0;
+  const bool is_too_much =
+      range.epoch < 0 ||
+      __builtin_mul_overflow(static_cast<uint64_t>(range.epoch), of_epoch, &used) ||
+      __builtin_add_overflow(used, range.first, &used) ||
+      __builtin_add_overflow(used, range.count, &used) || used > static_cast<uint64_t>(kMaxNumber);
+  if (is_too_much) return std::nullopt;
+  return static_cast<int64_t>(used);
+}
+
+HistoryStep StepAt(const TrainingSpec& training, uint64_t samples, int64_t total,
                    const std::vector<RecordedStep>& records, size_t at) {
   const StepRecord& record = records[at].record;
   HistoryStep step{.step = record.step.value(),
@@ -38,7 +58,9 @@ HistoryStep StepAt(const TrainingSpec& training, int64_t total,
                    .loss = MeanLoss(record),
                    .learning_rate = std::nullopt,
                    .gradient_norm = record.norm,
-                   .samples_per_second = SpeedAt(records, at)};
+                   .samples_per_second = SpeedAt(records, at),
+                   .samples = SamplesUsed(record.samples, samples),
+                   .seconds = SecondsAt(records, at)};
   // What the ledger holds need not be what the job allows: an old one may name any step.
   if (step.step < total)
     step.learning_rate = LearningRate(training.optimizer, training.schedule, step.step, total);
@@ -82,7 +104,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
       page.next = records[at].record.step.value();
       break;
     }
-    page.steps.push_back(StepAt(training, total, records, at));
+    page.steps.push_back(StepAt(training, job.environment->samples, total, records, at));
   }
   return page;
 }

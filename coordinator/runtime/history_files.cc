@@ -1,18 +1,11 @@
 #include "coordinator/runtime/history_files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/history.h"
-#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
-#include "lib/base/whole_file.h"
 #include "lib/log/log.h"
 
 namespace muster::coordinator {
@@ -21,27 +14,21 @@ namespace {
 constexpr Duration kPeriod = std::chrono::seconds(1);
 // A line is much shorter: the last whole one is in so much of the end.
 constexpr int64_t kTail = 16 * 1024;
+// The step and the lineage at the begin of a line are in so much of it.
+constexpr size_t kMostPlaceBytes = 80;
 
 }  // namespace
 
 absl::Status HistoryFile::FindEnd() {
-  end_ = next_ = lineage_ = 0;
-  const absl::StatusOr<Descriptor> file = OpenRegularFile(path_, O_RDONLY);
-  if (absl::IsNotFound(file.status())) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(file.status());
-  struct stat status {};
-  if (fstat(file->get(), &status) != 0) return FileError(errno, "read", path_);
-  const int64_t start = std::max<int64_t>(0, status.st_size - kTail);
-  std::string tail(static_cast<size_t>(status.st_size - start), '\0');
-  const ssize_t read = pread(file->get(), tail.data(), tail.size(), start);
-  if (read < 0) return FileError(errno, "read", path_);
-  tail.resize(static_cast<size_t>(read));
-  const size_t last = tail.rfind('\n');
+  next_ = lineage_ = 0;
+  file_.SetEnd(0);
+  MUSTER_ASSIGN_OR_RETURN(const FollowedFile::Tail tail, file_.ReadTail(kTail));
+  const size_t last = tail.bytes.rfind('\n');
   if (last == std::string::npos) return absl::OkStatus();  // nothing whole
-  end_ = start + static_cast<int64_t>(last) + 1;
-  const size_t before = last == 0 ? std::string::npos : tail.rfind('\n', last - 1);
+  file_.SetEnd(tail.start + static_cast<int64_t>(last) + 1);
+  const size_t before = last == 0 ? std::string::npos : tail.bytes.rfind('\n', last - 1);
   const size_t first = before == std::string::npos ? 0 : before + 1;
-  const auto place = PlaceInHistory(absl::string_view(tail).substr(first, last - first));
+  const auto place = PlaceInHistory(absl::string_view(tail.bytes).substr(first, last - first));
   // Of a line that is none of ours nothing is known: all comes again behind it.
   if (!place) return absl::OkStatus();
   next_ = place->step + 1;
@@ -49,33 +36,35 @@ absl::Status HistoryFile::FindEnd() {
   return absl::OkStatus();
 }
 
-// Somebody may remove the file, or cut it, while the job runs.
-bool HistoryFile::IsAsWritten() const {
-  struct stat status {};
-  return stat(path_.c_str(), &status) == 0 ? status.st_size == end_ : errno == ENOENT && end_ == 0;
-}
-
-absl::Status HistoryFile::Append(const std::string& lines) {
-  MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path_, O_WRONLY | O_CREAT));
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0) return FileError(errno, "write", path_);
-  if (status.st_size < end_)  // since we looked: there would be a hole before what we write
-    return absl::AbortedError(absl::StrCat(path_, " was cut by somebody else"));
-  if (ftruncate(file.get(), end_) != 0) return FileError(errno, "write", path_);
-  for (size_t done = 0; done < lines.size();) {
-    const ssize_t written = pwrite(file.get(), lines.data() + done, lines.size() - done,
-                                   end_ + static_cast<int64_t>(done));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(errno, "write", path_);
-    done += static_cast<size_t>(written);
+// Our lines are in the order of their steps up to that one. It is looked for from the start: a
+// rewind is rare, and the whole file is read faster than the steps are done again.
+absl::Status HistoryFile::CutBefore(int64_t step) {
+  std::string head;  // of a line, as much as says its place
+  int64_t start = 0;
+  for (int64_t at = 0; at < file_.end();) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string block, file_.Read(at, kTail));
+    if (block.empty()) break;
+    for (const char c : block) {
+      ++at;
+      if (c != '\n') {
+        if (head.size() < kMostPlaceBytes) head += c;
+        continue;
+      }
+      const auto place = PlaceInHistory(head);
+      if (place && place->step >= step) {
+        file_.SetEnd(start);
+        return absl::OkStatus();
+      }
+      head.clear();
+      start = at;
+    }
   }
-  end_ += static_cast<int64_t>(lines.size());
-  return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat(file_.path(), " was changed by somebody else"));
 }
 
 absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, Step recorded,
                                  const std::stop_token& stop) {
-  if (!is_found_ || !IsAsWritten()) MUSTER_RETURN_IF_ERROR(FindEnd());
+  if (!is_found_ || !file_.IsAsWritten()) MUSTER_RETURN_IF_ERROR(FindEnd());
   is_found_ = false;  // unless all goes well
   for (bool more = true; more;) {
     MUSTER_ASSIGN_OR_RETURN(
@@ -84,7 +73,9 @@ absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, 
     std::string lines;
     for (const HistoryStep& step : page.steps) lines += HistoryLine(step);
     if (!lines.empty()) {
-      MUSTER_RETURN_IF_ERROR(Append(lines));
+      if (page.steps.front().step < next_)
+        MUSTER_RETURN_IF_ERROR(CutBefore(page.steps.front().step));
+      MUSTER_RETURN_IF_ERROR(file_.Append(lines));
       next_ = page.steps.back().step + 1;
       lineage_ = page.steps.back().lineage;
     }
@@ -95,9 +86,11 @@ absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, 
   return absl::OkStatus();
 }
 
-HistoryFiles::HistoryFiles(const Journal& journal, std::string folder, Known known)
+HistoryFiles::HistoryFiles(const Journal& journal, std::string folder,
+                           std::string tensorboard_folder, Known known)
     : journal_(journal),
       folder_(std::move(folder)),
+      tensorboard_folder_(std::move(tensorboard_folder)),
       known_(std::move(known)),
       thread_([this] { Loop(); }) {}
 
@@ -125,6 +118,14 @@ void HistoryFiles::LookAtAll() {
   });
 }
 
+absl::Status HistoryFiles::Write(Kept& kept, const KnownJob& known) const {
+  const JobStatus& status = known.status;
+  const std::stop_token stop = stop_writing_.get_token();
+  MUSTER_RETURN_IF_ERROR(kept.file.Follow(journal_, status.job, status.step, stop));
+  if (tensorboard_folder_.empty()) return absl::OkStatus();
+  return kept.board.Follow(journal_, status.job, status.step, stop);
+}
+
 void HistoryFiles::LookAt(const KnownJobPtr& known) {
   const JobJournal& job = known->status.job;
   const std::string folder = absl::StrCat(folder_, "/", job.id);
@@ -138,12 +139,13 @@ void HistoryFiles::LookAt(const KnownJobPtr& known) {
   if (kept == kept_.end())
     kept =
         kept_
-            .emplace(job.id, Kept{job.first_start, HistoryFile(folder + "/metrics.jsonl"), nullptr})
+            .emplace(job.id,
+                     Kept{job.first_start, HistoryFile(folder + "/metrics.jsonl"),
+                          TensorBoardFile(absl::StrCat(tensorboard_folder_, "/", job.id)), nullptr})
             .first;
   Kept& of = kept->second;
   if (of.last == known) return;
-  const absl::Status written =
-      of.file.Follow(journal_, job, known->status.step, stop_writing_.get_token());
+  const absl::Status written = Write(of, *known);
   if (absl::IsCancelled(written)) return;  // the next coordinator goes on
   if (written.ok()) of.last = known;
   const bool was_failing = std::exchange(of.is_failing, !written.ok());

@@ -1,6 +1,7 @@
-// metrics.jsonl in the folder of each job: the history as a file that stays. The ledger is what
-// counts: the file follows it, catches up after whatever kept it from being written, and a step
-// that is done again after a rewind is written again, in a later line. One thread.
+// metrics.jsonl in the folder of each job, and its event file for TensorBoard: the history as files
+// that stay. The ledger is what counts: the files follow it, catch up after whatever kept them from
+// being written, and steps that a rewind has left out go before those that are done again. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +14,19 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/runtime/followed_file.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/known_job.h"
+#include "coordinator/runtime/tensorboard_file.h"
 #include "lib/base/stop_signal.h"
 
 namespace muster::coordinator {
 
 // The file of one job. It goes on behind its last whole line; what was cut short is written again,
-// all of it where the file is gone.
+// all of it where the file is gone. No step of ours stands in it twice.
 class HistoryFile {
  public:
-  explicit HistoryFile(std::string path) : path_(std::move(path)) {}
+  explicit HistoryFile(std::string path) : file_(std::move(path)) {}
 
   // Adds what the ledger has and the file has not. After an error it looks anew. kCancelled: `stop`
   // was asked for, and there is more than what one page holds; that much is written all the same.
@@ -32,12 +35,10 @@ class HistoryFile {
 
  private:
   absl::Status FindEnd();
-  bool IsAsWritten() const;  // nobody has changed it since
-  absl::Status Append(const std::string& lines);
+  absl::Status CutBefore(int64_t step);
 
-  const std::string path_;
+  FollowedFile file_;
   bool is_found_ = false;  // the fields below say what the file holds
-  int64_t end_ = 0;        // behind its last whole line
   int64_t next_ = 0;       // step
   int64_t lineage_ = 0;    // of the step before
 };
@@ -45,9 +46,11 @@ class HistoryFile {
 class HistoryFiles {
  public:
   // `known` is asked once a second for the jobs whose files are to be kept; `folder` has a folder
-  // for each job, and a job without one gets no file. `journal` outlives this.
+  // for each job, and a job without one gets no file. In `tensorboard_folder` a folder is made for
+  // each of them; empty: event files are not wanted. `journal` outlives this.
   using Known = std::function<absl::StatusOr<KnownJobsPtr>()>;
-  HistoryFiles(const Journal& journal, std::string folder, Known known);
+  HistoryFiles(const Journal& journal, std::string folder, std::string tensorboard_folder,
+               Known known);
   ~HistoryFiles();  // after a last look, which writes what is new, but no file anew
   HistoryFiles(const HistoryFiles&) = delete;
   HistoryFiles& operator=(const HistoryFiles&) = delete;
@@ -56,15 +59,18 @@ class HistoryFiles {
   struct Kept {
     StartNumber first_start;  // which job of that id it is
     HistoryFile file;
+    TensorBoardFile board;
     KnownJobPtr last;         // what was written last
     bool is_failing = false;  // and was told so
   };
   void Loop();
   void LookAtAll();
   void LookAt(const KnownJobPtr& known);
+  absl::Status Write(Kept& kept, const KnownJob& known) const;
 
   const Journal& journal_;
   const std::string folder_;
+  const std::string tensorboard_folder_;
   const Known known_;
   std::map<std::string, Kept> kept_;  // of the thread
   StopSignal stop_;

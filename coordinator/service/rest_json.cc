@@ -262,7 +262,9 @@ const Shape<HistoryStep>& ShapeOf<HistoryStep>() {
        TimeOrNull("time", &S::unix_ms, "when it was recorded"), Of("loss", &S::loss, "mean"),
        Of("learning_rate", &S::learning_rate, "that was in effect"),
        Of("gradient_norm", &S::gradient_norm, "before clipping"),
-       Of("samples_per_second", &S::samples_per_second, "over the last steps of its view")}};
+       Of("samples_per_second", &S::samples_per_second, "over the last steps of its view"),
+       Of("samples", &S::samples, "that the job has used with it"),
+       Of("seconds", &S::seconds, "since the step before; null: that is of another view")}};
   return shape;
 }
 

@@ -28,7 +28,9 @@ std::string HistoryLine(const HistoryStep& step) {
                       ",\"loss\":", NumberOrNull(step.loss),
                       ",\"learning_rate\":", NumberOrNull(step.learning_rate),
                       ",\"gradient_norm\":", NumberOrNull(step.gradient_norm),
-                      ",\"samples_per_second\":", NumberOrNull(step.samples_per_second), "}\n");
+                      ",\"samples_per_second\":", NumberOrNull(step.samples_per_second),
+                      ",\"samples\":", step.samples ? absl::StrCat(*step.samples) : "null",
+                      ",\"seconds\":", NumberOrNull(step.seconds), "}\n");
 }
 
 }  // namespace muster

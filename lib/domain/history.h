@@ -17,6 +17,9 @@ struct HistoryStep {
   std::optional<double> learning_rate;  // nothing: the job has no such step
   std::optional<double> gradient_norm;  // before clipping; nothing: it is not measured
   std::optional<double> samples_per_second;  // over the last steps of its view; nothing: unknown
+  std::optional<int64_t>
+      samples;                    // that the job has used with it; nothing: no job can have so many
+  std::optional<double> seconds;  // since the step before; nothing: that is of another view
 };
 
 // As one line of metrics.jsonl, with its end.

@@ -338,6 +338,48 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
 }
 
+TEST(ArgumentsTest, APlotIsOfSeveralJobsOrFolders) {
+  const auto plot =
+      std::get<RemoteArguments>(Parse({"plot", "a", "b", "-o", "x.svg", "--smooth"}).arguments);
+  EXPECT_EQ(plot.command, RemoteArguments::Command::kPlot);
+  EXPECT_THAT(plot.jobs, ElementsAre("a", "b"));
+  EXPECT_EQ(plot.output, "x.svg");
+  EXPECT_THAT(plot.series, ElementsAre("loss"));
+  EXPECT_EQ(plot.smooth, 0.9);
+  EXPECT_FALSE(plot.has_dir);
+  const auto of_folders = std::get<RemoteArguments>(
+      Parse({"plot", "--dir", "one", "--dir", "two", "-o", "x.html", "--series", "gradient_norm",
+             "--series", "loss", "--smooth=0.5", "--log"})
+          .arguments);
+  EXPECT_THAT(of_folders.dirs, ElementsAre("one", "two"));
+  EXPECT_EQ(of_folders.dir, "one");
+  EXPECT_TRUE(of_folders.has_dir);
+  EXPECT_THAT(of_folders.series, ElementsAre("gradient_norm", "loss"));
+  EXPECT_EQ(of_folders.smooth, 0.5);
+  EXPECT_TRUE(of_folders.is_log);
+  const auto board =
+      std::get<RemoteArguments>(Parse({"tensorboard", "a", "-o", "board"}).arguments);
+  EXPECT_EQ(board.command, RemoteArguments::Command::kTensorBoard);
+  EXPECT_EQ(board.output, "board");
+  EXPECT_THAT(board.jobs, ElementsAre("a"));
+  for (const char* odd : {"--smooth=1", "--smooth=-0.1", "--smooth=x", "--smooth=nan"})
+    EXPECT_EQ(Parse({"plot", "a", "-o", "x.svg", odd}).exit_code, 64) << odd;
+  EXPECT_EQ(Parse({"plot", "a"}).exit_code, 64) << "no file";
+  EXPECT_EQ(Parse({"plot", "-o", "x.svg"}).exit_code, 64) << "no job";
+  EXPECT_EQ(Parse({"plot", "a/b", "-o", "x.svg"}).exit_code, 64);
+  EXPECT_EQ(Parse({"plot", "a", "-o", "x.svg", "--dir", "d", "--to", "127.0.0.1:9"}).exit_code, 64);
+}
+
+TEST(ArgumentsTest, AListHasColumnsInAnOrder) {
+  const auto list = std::get<RemoteArguments>(
+      Parse({"list", "--columns", "job,loss,spec.batch", "--sort", "loss", "--reverse"}).arguments);
+  EXPECT_THAT(list.columns, ElementsAre("job", "loss", "spec.batch"));
+  EXPECT_EQ(list.sort, "loss");
+  EXPECT_TRUE(list.is_reverse);
+  EXPECT_EQ(Parse({"list", "--reverse"}).exit_code, 64);
+  EXPECT_EQ(Parse({"list", "--columns", "job", "--json"}).exit_code, 64);
+}
+
 TEST(ArgumentsTest, TheHelpSaysWhereTheJobMayBeLeftOut) {
   const auto help_of = [](const char* command) { return Parse({command, "--help"}).text; };
   for (const char* command : {"watch", "resume", "cancel", "delete"}) {
@@ -472,9 +514,9 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
 }
 
 TEST(ArgumentsTest, EachCommandHasAnExample) {
-  for (const std::string command :
-       {"train", "demo", "up", "submit", "adopt", "list", "status", "watch", "stop", "resume",
-        "cancel", "delete", "logs", "digest", "audit", "ledger", "history"}) {
+  for (const std::string command : {"train", "demo", "up", "submit", "adopt", "list", "status",
+                                    "watch", "stop", "resume", "cancel", "delete", "logs", "digest",
+                                    "audit", "ledger", "history", "plot", "tensorboard"}) {
     const Parsed parsed = Parse({command.c_str(), "--help"});
     EXPECT_EQ(parsed.exit_code, 0);
     EXPECT_THAT(parsed.text, HasSubstr("\n  muster " + command)) << command;

@@ -252,6 +252,14 @@ TEST_F(JobCommandsTest, AListGoesThroughAllPages) {
       << "one head";
 }
 
+TEST_F(JobCommandsTest, AListWithColumnsIsInOrderOverAllPages) {
+  EXPECT_EQ(Run({.command = Command::kList, .columns = {"job"}, .sort = "job", .is_reverse = true}),
+            0);
+  EXPECT_EQ(out_.str(), "job\nb\na\n");
+  EXPECT_EQ(Run({.command = Command::kList, .columns = {"jobs"}}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("--columns: there is no column 'jobs'; there are job, name, "));
+}
+
 TEST_F(JobCommandsTest, StopSaysHowTheJobGoesOn) {
   EXPECT_EQ(Run({.command = Command::kStop, .job = "runs"}), 0);
   EXPECT_THAT(out_.str(), HasSubstr("job runs stops after a checkpoint"));
@@ -390,7 +398,7 @@ TEST_F(JobCommandsTest, AHistoryThatIsNotThereHasNoHead) {
 
 TEST_F(JobCommandsTest, AHistoryThatARewindCutsSaysSo) {
   EXPECT_EQ(Run({.command = Command::kHistory, .job = "runs", .csv = true}), 0);
-  EXPECT_THAT(out_.str(), HasSubstr("\n2,0,,,,,\n2,0,,,,,\n3,0,,,,,\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("\n2,0,,,,,,,\n2,0,,,,,,,\n3,0,,,,,,,\n"));
   EXPECT_THAT(err_.str(), HasSubstr("the job went back to step 2 meanwhile"));
 }
 

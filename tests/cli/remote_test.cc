@@ -199,13 +199,13 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
 TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
   const HistoryPageAnswer page = *ParseHistory(
       R"({"steps":[{"step":3,"epoch":1,"time":"2026-11-21T10:11:20.096Z","loss":0.123456789,
-           "learning_rate":0.001,"gradient_norm":null,"samples_per_second":512.25},{"step":4}],"next":null})");
+           "learning_rate":0.001,"gradient_norm":null,"samples_per_second":512.25,"samples":96,"seconds":0.046},{"step":4}],"next":null})");
   EXPECT_EQ(page.next, -1);
   ASSERT_EQ(page.steps.size(), 2u);
   EXPECT_EQ(HistoryHead(true) + HistoryText(page.steps[0], true),
-            "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second\n"
-            "3,1,2026-11-21T10:11:20.096Z,0.123456789,0.001,,512.25\n");
-  EXPECT_EQ(HistoryText(page.steps[1], true), "4,0,,,,,\n");
+            "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second,samples,seconds\n"
+            "3,1,2026-11-21T10:11:20.096Z,0.123456789,0.001,,512.25,96,0.046\n");
+  EXPECT_EQ(HistoryText(page.steps[1], true), "4,0,,,,,,,\n");
   EXPECT_EQ(
       HistoryText(page.steps[0], false),
       "3         2      2026-11-21T10:11:20.096Z  0.1235      0.001       -           512.2\n");
@@ -213,7 +213,7 @@ TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
   EXPECT_EQ(HistoryLine(page.steps[0]),
             R"({"step":3,"lineage":0,"epoch":1,"time":"2026-11-21T10:11:20.096Z",)"
             R"("loss":0.123456789,"learning_rate":0.001,"gradient_norm":null,)"
-            R"("samples_per_second":512.25})"
+            R"("samples_per_second":512.25,"samples":96,"seconds":0.046})"
             "\n");
 }
 

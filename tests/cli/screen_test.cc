@@ -1,8 +1,13 @@
 #include "cli/screen.h"
 
+#include <algorithm>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
 
 namespace muster::cli {
@@ -56,6 +61,139 @@ TEST(ScreenTest, AWindowThatWasMadeNarrowerHasANarrowerLine) {
   screen.Say("x");
   screen.ShowProgress(At(2), kStart + seconds(1));
   EXPECT_EQ(out.str(), "\r\x1b[Kstep 1 · epo\r\x1b[Kx\nstep 1\r\x1b[Kstep 2");
+}
+
+std::function<size_t()> Always(size_t number) {
+  return [number] { return number; };
+}
+
+// What a terminal of some columns and rows shows after such output: enough of one for a screen.
+class TinyTerminal {
+ public:
+  explicit TinyTerminal(size_t columns) : columns_(columns) {}
+
+  void Take(const std::string& text) {
+    for (size_t at = 0; at < text.size();) {
+      if (text.compare(at, 3, "\x1b[K") == 0) {
+        lines_[row_].resize(std::min(column_, lines_[row_].size()));
+        at += 3;
+      } else if (text.compare(at, 3, "\x1b[J") == 0) {
+        lines_[row_].resize(std::min(column_, lines_[row_].size()));
+        lines_.resize(row_ + 1);
+        at += 3;
+      } else if (text[at] == '\x1b') {
+        const size_t end = text.find('A', at);
+        const auto up = static_cast<size_t>(std::stoi(text.substr(at + 2, end - at - 2)));
+        ASSERT_LE(up, row_) << "above the first line";
+        row_ -= up;
+        at = end + 1;
+      } else if (text[at] == '\r') {
+        column_ = 0;
+        ++at;
+      } else if (text[at] == '\n') {
+        column_ = 0;
+        if (++row_ == lines_.size()) lines_.emplace_back();
+        ++at;
+      } else {
+        size_t end = at + 1;
+        while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
+        std::vector<std::string>& line = lines_[row_];
+        line.resize(std::max(line.size(), column_ + 1), " ");
+        line[column_++] = text.substr(at, end - at);
+        ASSERT_LE(column_, columns_) << "wider than the window";
+        at = end;
+      }
+    }
+  }
+  std::vector<std::string> Lines() const {
+    std::vector<std::string> lines;
+    for (const std::vector<std::string>& line : lines_) lines.push_back(absl::StrJoin(line, ""));
+    return lines;
+  }
+
+ private:
+  const size_t columns_;
+  std::vector<std::vector<std::string>> lines_{1};  // characters
+  size_t row_ = 0, column_ = 0;
+};
+
+TEST(ScreenTest, AChartOfTheLossStandsAboveTheProgressLineAndMovesNothing) {
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kTerminal, Always(31), Always(24));
+  EXPECT_TRUE(screen.shows_chart());
+  screen.AddPast(0, 4);
+  screen.Say("begun");
+  for (int step = 1; step <= 9; ++step)
+    screen.ShowProgress({.step = step, .loss = 4.0 - 0.4 * step}, kStart + seconds(step));
+  screen.Say("worker-2 was killed");
+  screen.ShowProgress({.step = 10, .loss = 0}, kStart + seconds(10));
+  screen.Finish();
+  screen.Say("done");
+  TinyTerminal terminal(31);
+  terminal.Take(out.str());
+  EXPECT_EQ(absl::StrJoin(terminal.Lines(), "\n"),
+            "begun\n"
+            "worker-2 was killed\n"
+            "        4 ┤⠉⠢⣀\n"
+            "          │   ⠉⠒⢄\n"
+            "          │      ⠉⠢⣀\n"
+            "          │         ⠉⠢⡀\n"
+            "          │           ⠈⠑⢄⡀\n"
+            "          │              ⠈⠢⢄⡀\n"
+            "        0 ┤                 ⠈⠑⢄\n"
+            "           0                 10\n"
+            "step 11 · epoch 1 · loss 0.0000\n"
+            "done\n");
+}
+
+TEST(ScreenTest, AfterARewindTheChartGoesOnFromThere) {
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kTerminal, Always(40), Always(24));
+  int count = 0;
+  for (const auto& [step, loss] :
+       {std::pair(0, 1.0), std::pair(1, 50.0), std::pair(2, 99.0), std::pair(1, 2.0)})
+    screen.ShowProgress({.step = step, .loss = loss}, kStart + seconds(10 * count++));
+  screen.Finish();
+  TinyTerminal terminal(40);
+  terminal.Take(out.str());
+  EXPECT_EQ(terminal.Lines()[0].substr(0, 9), "        2") << "99 is not its height any more";
+}
+
+TEST(ScreenTest, ASmallWindowAndPlainOutputHaveNoChart) {
+  using Window = std::pair<size_t, size_t>;
+  for (const auto& [columns, rows] : {Window(80, 19), Window(20, 50), Window(80, 0)}) {
+    std::ostringstream out;
+    Screen screen(out, Screen::Kind::kTerminal, Always(columns), Always(rows));
+    screen.ShowProgress(At(1), kStart);
+    EXPECT_EQ(out.str().find('\n'), std::string::npos) << columns << " " << rows;
+  }
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kPlain, Always(80), Always(50));
+  EXPECT_FALSE(screen.shows_chart());
+  screen.ShowProgress(At(1), kStart);
+  EXPECT_EQ(out.str(), "step 1 · epoch 1 · loss 1.0000\n");
+}
+
+// The lines before are as many rows as the narrow window breaks them into.
+TEST(ScreenTest, AChartInAWindowThatWasMadeNarrowerIsDrawnOverTheOneBefore) {
+  std::ostringstream out;
+  size_t columns = 40;
+  Screen screen(
+      out, Screen::Kind::kTerminal, [&] { return columns; }, Always(24));
+  screen.AddPast(0, 5);
+  screen.ShowProgress(At(2), kStart);
+  columns = 30;
+  out.str("");
+  screen.ShowProgress(At(3), kStart + seconds(1));
+  EXPECT_EQ(out.str().substr(0, 6), "\r\x1b[12A") << "eight lines, of which four are too wide";
+}
+
+TEST(LossChartTest, MillionsOfStepsKeepTheirOutlierInBoundedMemory) {
+  LossChart chart;
+  for (int64_t step = 0; step < 300'000; ++step) chart.Add(step, step == 77'777 ? 1e6 : 1);
+  const std::vector<std::string> lines = chart.Lines(80, 24);
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_EQ(lines[0].substr(0, 9), "    1e+06");
 }
 
 TEST(ScreenTest, TextCannotSteerTheTerminal) {

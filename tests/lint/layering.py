@@ -25,8 +25,10 @@ LEVELS = {
     'lib/config': 2,
     'lib/curl': 2,
     'lib/metrics': 2,
+    'lib/plot': 2,
     'lib/storage': 3,
     'lib/wire': 3.1,  # reads the table of tasks
+    'lib/tensorboard': 3.2,
     'lib/optim': 3.2,  # copies through lib/wire, which counts
     'lib/task': 3,
     'lib/data': 3,

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -16,9 +15,11 @@
 #include <vector>
 
 #include "coordinator/runtime/history_files.h"
+#include "coordinator/runtime/tensorboard_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/storage/kv.h"
+#include "lib/tensorboard/run.h"
 #include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/scripted_member.h"
 
@@ -97,16 +98,6 @@ class HistoryTest : public ::testing::Test {
     }
     return places;
   }
-  // What a reader makes of the file: of each step the last line counts, and a line leaves out what
-  // stood before it of that step and later ones.
-  Places Effective() const {
-    std::map<int64_t, int64_t> by_step;
-    for (const auto& [step, lineage] : Lines()) {
-      by_step.erase(by_step.lower_bound(step), by_step.end());
-      by_step[step] = lineage;
-    }
-    return {by_step.begin(), by_step.end()};
-  }
   Places OfTheLedger() const {
     Places places;
     for (const HistoryStep& step : Read().steps) places.emplace_back(step.step, step.lineage);
@@ -138,7 +129,7 @@ TEST_F(HistoryTest, AStepTellsLossRateNormAndSpeed) {
   EXPECT_EQ(HistoryLine(steps[1]),
             "{\"step\":1,\"lineage\":1,\"epoch\":0,\"time\":\"1970-01-01T00:16:40.200Z\","
             "\"loss\":0.5,\"learning_rate\":0.1,\"gradient_norm\":1.5,"
-            "\"samples_per_second\":40}\n");
+            "\"samples_per_second\":40,\"samples\":8,\"seconds\":0.1}\n");
 }
 
 TEST_F(HistoryTest, AStopIsNoTimeOfAStep) {
@@ -147,7 +138,20 @@ TEST_F(HistoryTest, AStopIsNoTimeOfAStep) {
   Record(3, 6, /*view=*/2);
   const std::vector<HistoryStep> steps = Read().steps;
   EXPECT_FALSE(steps[3].samples_per_second);
+  EXPECT_FALSE(steps[3].seconds);
+  EXPECT_DOUBLE_EQ(*steps[4].seconds, 0.1);
   EXPECT_DOUBLE_EQ(*steps[5].samples_per_second, 40);
+}
+
+TEST_F(HistoryTest, SamplesAreCountedThroughAllEpochs) {
+  job_.environment->samples = 10;  // three steps of an epoch, of 4, 4 and 2
+  job_.spec.training.data.samples = 10;
+  Record(0, 7);
+  std::vector<int64_t> used;
+  for (const HistoryStep& step : Read().steps) used.push_back(step.samples.value_or(-1));
+  EXPECT_EQ(used, (std::vector<int64_t>{4, 8, 10, 14, 18, 20, 24}));
+  for (const HistoryStep& step : Read({.from = 5}).steps)
+    EXPECT_EQ(step.samples, used[static_cast<size_t>(step.step)]) << "of a later page, too";
 }
 
 TEST_F(HistoryTest, ComesInPartsThatSayTheSame) {
@@ -211,14 +215,13 @@ TEST_F(HistoryTest, TheFileFollowsTheLedger) {
   EXPECT_EQ(Lines(), OfTheLedger());
 }
 
-TEST_F(HistoryTest, AfterARewindLaterLinesTakeThePlaceOfEarlierOnes) {
+TEST_F(HistoryTest, WhatARewindLeavesOutIsCutOffBeforeItIsDoneAgain) {
   Record(0, 5);
   ASSERT_TRUE(Follow().ok());
   Rewind(3);
   Record(3, 4, /*view=*/2);
   ASSERT_TRUE(Follow().ok());
-  EXPECT_EQ(Lines(), (Places{{0, 1}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {3, 2}}));
-  EXPECT_EQ(Effective(), OfTheLedger());
+  EXPECT_EQ(Lines(), (Places{{0, 1}, {1, 1}, {2, 1}, {3, 2}}));
   // Twice while nobody wrote the file, the second time to before the first.
   Record(4, 9, 2);
   Rewind(6);
@@ -226,11 +229,39 @@ TEST_F(HistoryTest, AfterARewindLaterLinesTakeThePlaceOfEarlierOnes) {
   Rewind(2);
   Record(2, 7, 4);
   ASSERT_TRUE(Follow().ok());
-  EXPECT_EQ(Effective(), OfTheLedger());
-  // Another coordinator finds the place in the file.
+  EXPECT_EQ(Lines(), OfTheLedger());
+  // Another coordinator finds the place in the file, after a rewind that it has not seen, too.
   Record(7, 8, 4);
   ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
-  EXPECT_EQ(Effective(), OfTheLedger());
+  EXPECT_EQ(Lines(), OfTheLedger());
+  Rewind(0);
+  Record(0, 2, 5);
+  ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
+  EXPECT_EQ(Lines(), OfTheLedger());
+}
+
+// It is longer than what is read at once, and has a line of somebody else that is, too.
+TEST_F(HistoryTest, ALongFileIsCutAtTheRightLine) {
+  Record(0, 300);
+  ASSERT_TRUE(Follow().ok());
+  std::stringstream text;
+  text << std::ifstream(path_).rdbuf();
+  const std::string theirs(50'000, '#');
+  std::ofstream(path_) << theirs << "\n" << text.str();
+  Rewind(250);
+  Record(250, 260, /*view=*/2);
+  ASSERT_TRUE(HistoryFile(path_).Follow(*journal_, job_, recorded_, {}).ok());
+  std::ifstream in(path_);
+  std::string line;
+  std::getline(in, line);
+  EXPECT_EQ(line, theirs);
+  for (const auto& [step, lineage] : OfTheLedger()) {
+    std::getline(in, line);
+    const auto place = PlaceInHistory(line);
+    ASSERT_TRUE(place) << line;
+    EXPECT_EQ(std::pair(place->step, place->lineage), std::pair(step, lineage));
+  }
+  EXPECT_FALSE(std::getline(in, line));
 }
 
 TEST_F(HistoryTest, WhatWasCutShortIsWrittenAgain) {
@@ -310,7 +341,7 @@ TEST_F(HistoryTest, TheLastLookAtAllFilesWritesNoneAnew) {
   std::filesystem::create_directory(folder_ + "/a");
   std::atomic<bool> is_last = false;
   {
-    const HistoryFiles files(*journal_, folder_, [&]() -> absl::StatusOr<KnownJobsPtr> {
+    const HistoryFiles files(*journal_, folder_, "", [&]() -> absl::StatusOr<KnownJobsPtr> {
       if (!is_last) return absl::UnavailableError("not yet");
       return jobs;
     });
@@ -320,6 +351,113 @@ TEST_F(HistoryTest, TheLastLookAtAllFilesWritesNoneAnew) {
   int64_t lines = 0;
   for (std::string line; std::getline(in, line);) ++lines;
   EXPECT_EQ(lines, kHistoryStepsPerPage);
+}
+
+// The event file of TensorBoard.
+class BoardTest : public HistoryTest {
+ protected:
+  absl::Status FollowBoard() { return board_.Follow(*journal_, job_, recorded_, {}); }
+  // Those that are not empty.
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(run_, error))
+      if (entry.file_size() > 0) files.push_back(entry.path());
+    return files;
+  }
+  std::string Bytes() const {
+    const std::vector<std::string> files = Files();
+    EXPECT_EQ(files.size(), 1u);
+    if (files.size() != 1) return "";
+    std::stringstream text;
+    text << std::ifstream(files[0]).rdbuf();
+    return text.str();
+  }
+  // What somebody writes who has the whole history at once.
+  std::string OfTheLedgerAtOnce() const {
+    const std::vector<HistoryStep> steps = Read().steps;
+    std::string bytes = tensorboard::BeginRun(job_.id, job_.spec, steps.front().unix_ms);
+    for (const HistoryStep& step : steps) bytes += tensorboard::StepValues(step);
+    return bytes;
+  }
+
+  const std::string run_ = folder_ + "/board/a";
+  TensorBoardFile board_{run_};
+};
+
+TEST_F(BoardTest, FollowsTheLedgerThroughRewindsAndOtherCoordinators) {
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_TRUE(Files().empty()) << "nothing has happened";
+  Record(0, 3);
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+  Record(3, 5);
+  ASSERT_TRUE(FollowBoard().ok());
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+  Record(5, 7);
+  ASSERT_TRUE(TensorBoardFile(run_).Follow(*journal_, job_, recorded_, {}).ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+  const std::string before = Files()[0];
+  Rewind(4);
+  Record(4, 6, /*view=*/2);
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+  EXPECT_GT(Files()[0], before) << "whoever reads files in their order reads it after that";
+  EXPECT_TRUE(std::filesystem::exists(before)) << "whoever reads it must find its end";
+  Rewind(2);
+  Record(2, 3, /*view=*/3);
+  ASSERT_TRUE(TensorBoardFile(run_).Follow(*journal_, job_, recorded_, {}).ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+  job_.start = job_.start + 1;
+  Record(3, 4, /*view=*/4);
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+}
+
+TEST_F(BoardTest, WhatWasCutOrRemovedIsWrittenAgain) {
+  Record(0, 5);
+  ASSERT_TRUE(FollowBoard().ok());
+  const std::string path = Files()[0];
+  const auto size = std::filesystem::file_size(path);
+  for (const auto left : {size - 1, size - 60, size / 2, uintmax_t{1}, uintmax_t{0}})
+    for (const bool is_another : {false, true}) {
+      std::filesystem::resize_file(path, left);
+      TensorBoardFile another(run_);
+      ASSERT_TRUE((is_another ? another : board_).Follow(*journal_, job_, recorded_, {}).ok());
+      EXPECT_EQ(Bytes(), OfTheLedgerAtOnce()) << left;
+    }
+  std::filesystem::remove_all(run_);
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_EQ(Bytes(), OfTheLedgerAtOnce());
+}
+
+TEST_F(BoardTest, TheEndIsToldOnceAndTheSampleWhenItComes) {
+  Record(0, 5);
+  job_.phase = JobPhase::kDone;
+  const int64_t last = Read().steps.back().unix_ms;
+  std::string expected = OfTheLedgerAtOnce();
+  expected += tensorboard::End(last, 4, tensorboard::Status::kSuccess);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(FollowBoard().ok());
+    ASSERT_TRUE(TensorBoardFile(run_).Follow(*journal_, job_, recorded_, {}).ok());
+    EXPECT_EQ(Bytes(), expected);
+  }
+  job_.ending.sample = "made by it";
+  expected += tensorboard::Sample(last, 4, "made by it");
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(FollowBoard().ok());
+    ASSERT_TRUE(TensorBoardFile(run_).Follow(*journal_, job_, recorded_, {}).ok());
+    EXPECT_EQ(Bytes(), expected);
+  }
+}
+
+TEST_F(BoardTest, FilesOfOthersStay) {
+  Record(0, 2);
+  std::filesystem::create_directories(run_);
+  std::ofstream(run_ + "/events.out.tfevents.1.theirs") << "x";
+  ASSERT_TRUE(FollowBoard().ok());
+  EXPECT_EQ(Files().size(), 2u);
 }
 
 TEST_F(HistoryTest, AnErrorIsMadeGoodLater) {

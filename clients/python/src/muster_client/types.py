@@ -132,6 +132,8 @@ class HistoryStep:
     learning_rate: float | None = None
     gradient_norm: float | None = None
     samples_per_second: float | None = None
+    samples: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,162 @@
+#include "cli/job_columns.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "cli/format.h"
+#include "lib/base/printable.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::cli {
+namespace {
+
+struct Cell {
+  std::string text;  // empty: not known
+  std::optional<double> number = std::nullopt;
+};
+
+Cell Text(const std::string& text) { return {text}; }
+Cell Count(int64_t number) { return {absl::StrCat(number), static_cast<double>(number)}; }
+// -1: not known.
+Cell CountOrNone(int64_t number) { return number < 0 ? Cell{} : Count(number); }
+Cell OfTotal(int64_t done, int64_t total) {
+  Cell cell = Count(done);
+  if (total > 0) absl::StrAppend(&cell.text, " of ", total);
+  return cell;
+}
+Cell Period(double seconds) {
+  if (seconds < 0) return {};
+  return {HowLong(seconds), seconds};
+}
+
+struct Column {
+  const char* name;
+  Cell (*of)(const JobAnswer& job);
+};
+
+constexpr Column kColumns[] = {
+    {"job", [](const JobAnswer& job) { return Text(job.id); }},
+    {"name", [](const JobAnswer& job) { return Text(job.name); }},
+    {"state", [](const JobAnswer& job) { return Text(job.state); }},
+    {"reason", [](const JobAnswer& job) { return Text(job.reason); }},
+    {"step", [](const JobAnswer& job) { return OfTotal(job.step, job.steps); }},
+    {"epoch",
+     [](const JobAnswer& job) {
+       // After the last step all of them are complete.
+       const int64_t epoch = job.epochs > 0 ? std::min(job.epoch + 1, job.epochs) : job.epoch + 1;
+       return OfTotal(epoch, job.epochs);
+     }},
+    {"samples", [](const JobAnswer& job) { return Count(job.samples); }},
+    {"loss",
+     [](const JobAnswer& job) {
+       return std::isfinite(job.loss) ? Cell{Loss(job.loss), job.loss} : Cell{};
+     }},
+    {"workers", [](const JobAnswer& job) { return IsOver(job) ? Cell{} : Count(job.workers); }},
+    {"seconds", [](const JobAnswer& job) { return Period(job.seconds); }},
+    {"left", [](const JobAnswer& job) { return Period(job.seconds_left); }},
+    {"checkpoint", [](const JobAnswer& job) { return CountOrNone(job.checkpoint_step); }},
+    {"recoveries", [](const JobAnswer& job) { return Count(job.recoveries); }},
+    {"rewinds", [](const JobAnswer& job) { return Count(job.rewinds); }},
+    {"digest", [](const JobAnswer& job) { return Text(job.digest); }},
+};
+
+constexpr char kSpec[] = "spec.";
+
+// A field of the specification; one of a list or an object is told as JSON.
+Cell SpecCell(const JobAnswer& job, absl::string_view path) {
+  const auto spec = nlohmann::json::parse(job.spec, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json* at = &spec;
+  while (!path.empty()) {
+    const size_t end = std::min(path.find('.'), path.size());
+    if (!at->is_object()) return {};
+    const auto field = at->find(std::string(path.substr(0, end)));
+    if (field == at->end()) return {};
+    at = &*field;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  if (at->is_null()) return {};
+  if (at->is_string()) return Text(at->get<std::string>());
+  Cell cell{at->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+  if (at->is_number()) cell.number = at->get<double>();
+  return cell;
+}
+
+Cell CellOf(const JobAnswer& job, const std::string& column) {
+  absl::string_view path = column;
+  if (absl::ConsumePrefix(&path, kSpec)) return SpecCell(job, path);
+  for (const Column& known : kColumns)
+    if (column == known.name) return known.of(job);
+  return {};
+}
+
+// What is known stands before what is not.
+int RankOf(const SortKey& key) { return key.number ? 0 : key.text.empty() ? 2 : 1; }
+
+bool IsLess(const SortKey& a, const SortKey& b, bool is_reverse) {
+  const bool is_unknown = RankOf(a) == 2 || RankOf(b) == 2;
+  if (is_unknown) return RankOf(a) < RankOf(b);
+  const SortKey& first = is_reverse ? b : a;
+  const SortKey& second = is_reverse ? a : b;
+  if (RankOf(first) != RankOf(second)) return RankOf(first) < RankOf(second);
+  return first.number ? *first.number < *second.number : first.text < second.text;
+}
+
+}  // namespace
+
+absl::Status CheckJobColumn(const std::string& option, const std::string& name) {
+  std::vector<std::string> names;
+  for (const Column& column : kColumns) names.emplace_back(column.name);
+  const bool is_known = std::find(names.begin(), names.end(), name) != names.end() ||
+                        (name.starts_with(kSpec) && name.size() > sizeof kSpec - 1);
+  if (is_known) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": there is no column '", Cut(Printable(name)), "'; there are ",
+                   absl::StrJoin(names, ", "),
+                   " and spec.FIELD for each field of a job's specification, as in spec.batch"));
+}
+
+JobRow RowOf(const JobAnswer& job, const std::vector<std::string>& columns,
+             const std::string& sort) {
+  JobRow row;
+  for (const std::string& column : columns) {
+    const std::string text = Printable(CellOf(job, column).text);
+    row.cells.push_back(text.empty() ? "-" : text);
+  }
+  if (!sort.empty()) {
+    Cell key = CellOf(job, sort);
+    row.key = {key.number, std::move(key.text)};
+  }
+  return row;
+}
+
+void SortRows(std::vector<JobRow>& rows, bool is_reverse) {
+  std::stable_sort(rows.begin(), rows.end(), [is_reverse](const JobRow& a, const JobRow& b) {
+    return IsLess(a.key, b.key, is_reverse);
+  });
+}
+
+std::string RowsTable(const std::vector<std::string>& columns, const std::vector<JobRow>& rows) {
+  std::vector<size_t> widths;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    size_t width = ColumnsOf(columns[i]);
+    for (const JobRow& row : rows) width = std::max(width, ColumnsOf(row.cells[i]));
+    widths.push_back(width);
+  }
+  std::string table;
+  const auto append = [&](const std::vector<std::string>& cells) {
+    for (size_t i = 0; i < cells.size(); ++i) {
+      table += cells[i];
+      const bool is_last = i + 1 == cells.size();
+      table += is_last ? "\n" : std::string(widths[i] - ColumnsOf(cells[i]) + 2, ' ');
+    }
+  };
+  append(columns);
+  for (const JobRow& row : rows) append(row.cells);
+  return table;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,26 @@
+// The loss of a job so far, in bounded memory, as the small chart above a progress line. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/plot/curve.h"
+
+namespace muster::cli {
+
+class LossChart {
+ public:
+  // A step that is not behind the last one is of a rewind, and what it left out goes.
+  void Add(int64_t step, double loss);
+
+  // The chart for a window of that size, always of as many lines; empty: the window is too small,
+  // or there is no loss yet.
+  std::vector<std::string> Lines(size_t columns, size_t rows) const;
+
+ private:
+  std::vector<plot::Point> points_;  // thinned once they are many
+};
+
+}  // namespace muster::cli

@@ -1,0 +1,77 @@
+#include "cli/job_columns.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+JobAnswer Job(const std::string& id, double loss) {
+  JobAnswer job;
+  job.id = id;
+  job.state = "running";
+  job.step = 12;
+  job.steps = 100;
+  job.loss = loss;
+  job.spec = R"({"batch":8,"optimizer":{"kind":"adam","learning_rate":0.001},"lanes":null})";
+  return job;
+}
+
+std::vector<std::string> InOrderOf(const std::string& sort, std::vector<JobAnswer> jobs,
+                                   bool is_reverse = false) {
+  std::vector<JobRow> rows;
+  for (const JobAnswer& job : jobs) rows.push_back(RowOf(job, {"job"}, sort));
+  SortRows(rows, is_reverse);
+  std::vector<std::string> ids;
+  for (const JobRow& row : rows) ids.push_back(row.cells[0]);
+  return ids;
+}
+
+TEST(JobColumnsTest, ATableHasWhatIsAskedForAndIsAsWideAsThat) {
+  const std::vector<std::string> columns = {"job", "step", "loss", "spec.optimizer.kind",
+                                            "spec.batch"};
+  std::vector<JobRow> rows = {RowOf(Job("count-1", 0.25), columns, ""),
+                              RowOf(Job("läng", NAN), columns, "")};
+  rows[1].cells[3] = "-";
+  EXPECT_EQ(RowsTable(columns, rows),
+            "job      step       loss    spec.optimizer.kind  spec.batch\n"
+            "count-1  12 of 100  0.2500  adam                 8\n"
+            "läng     12 of 100  -       -                    8\n");
+}
+
+TEST(JobColumnsTest, FieldsOfASpecificationThatAreNotThereAreUnknown) {
+  for (const char* column : {"spec.lanes", "spec.none", "spec.batch.none", "spec.optimizer.x"})
+    EXPECT_THAT(RowOf(Job("a", 1), {column}, "").cells, ElementsAre("-")) << column;
+  EXPECT_THAT(RowOf(Job("a", 1), {"spec.optimizer"}, "").cells,
+              ElementsAre(R"({"kind":"adam","learning_rate":0.001})"));
+  JobAnswer broken = Job("a", 1);
+  broken.spec = "{";
+  EXPECT_THAT(RowOf(broken, {"spec.batch"}, "").cells, ElementsAre("-"));
+}
+
+TEST(JobColumnsTest, NumbersAreInOrderOfTheirSizeAndWhatIsUnknownIsLast) {
+  const std::vector<JobAnswer> jobs = {Job("a", 10), Job("b", NAN), Job("c", 9), Job("d", 10)};
+  EXPECT_THAT(InOrderOf("loss", jobs), ElementsAre("c", "a", "d", "b"));
+  EXPECT_THAT(InOrderOf("loss", jobs, /*is_reverse=*/true), ElementsAre("a", "d", "c", "b"));
+  EXPECT_THAT(InOrderOf("job", jobs, /*is_reverse=*/true), ElementsAre("d", "c", "b", "a"));
+  EXPECT_THAT(InOrderOf("spec.batch", jobs), ElementsAre("a", "b", "c", "d")) << "all alike";
+}
+
+TEST(JobColumnsTest, AColumnThatThereIsNotIsNamedWithThoseThatThereAre) {
+  EXPECT_TRUE(CheckJobColumn("--columns", "loss").ok());
+  EXPECT_TRUE(CheckJobColumn("--columns", "spec.any.field").ok());
+  for (const char* odd : {"", "Loss", "spec.", "speck"})
+    EXPECT_THAT(std::string(CheckJobColumn("--sort", odd).message()),
+                HasSubstr("--sort: there is no column '"))
+        << odd;
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Event files of real jobs, read by TensorBoard's own package.
+
+MUSTER_PROGRAMS is the folder of muster and the programs that it starts.
+"""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from tensorboard.backend.event_processing import event_accumulator, event_file_loader
+from tensorboard.plugins.hparams import plugin_data_pb2
+from tensorboard.util import tensor_util
+
+MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
+STEPS = 60
+
+SPEC = f'''
+name: seen
+task: counting
+data: {{samples: 1009}}
+batch: 16
+lanes: 3
+steps: {STEPS}
+optimizer: {{kind: adam, learning_rate: 0.125}}
+schedule: {{kind: linear, warmup_steps: 5}}
+clip_norm: 100
+workers: 2
+checkpoint: {{every_steps: 10}}
+'''
+
+# All copies of a state at once, so that the job goes back to its checkpoint.
+FAULTS = '''
+- {at_step: 25, kill: worker-0}
+- {at_step: 25, kill: worker-1}
+'''
+
+
+class TensorBoardTest(unittest.TestCase):
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name)
+        (self.root / 'job.yaml').write_text(SPEC)
+        (self.root / 'faults.yaml').write_text(FAULTS)
+        self.folder = self.root / 'run'
+
+    def muster(self, *words, code=0):
+        done = subprocess.run([MUSTER, *map(str, words)], capture_output=True, text=True, timeout=200, cwd=self.root)
+        self.assertEqual(done.returncode, code, f'{words}\n{done.stdout}\n{done.stderr}')
+        return done.stdout
+
+    def train(self, *words, code=0):
+        return self.muster('train', 'job.yaml', '--dir', self.folder, *words, code=code)
+
+    def history(self):
+        lines = self.muster('history', '--dir', self.folder, '--json').splitlines()
+        return [json.loads(line) for line in lines]
+
+    def run_of(self, folder):
+        [run] = folder.iterdir()
+        return run
+
+    def files(self, run):
+        """Those that have something, in the order of their names."""
+        return [path for path in sorted(run.iterdir()) if path.stat().st_size > 0]
+
+    def events(self, run):
+        """Of all files, as they stand there."""
+        return [event for path in self.files(run) for event in event_file_loader.EventFileLoader(str(path)).Load()]
+
+    def read(self, run):
+        seen = event_accumulator.EventAccumulator(str(run), size_guidance={'scalars': 0, 'tensors': 0})
+        seen.Reload()
+        return seen
+
+    def assert_shows(self, seen, history):
+        """Every value of the history once, and nothing else."""
+        for tag in ('loss', 'learning_rate', 'gradient_norm', 'samples_per_second'):
+            with self.subTest(tag):
+                told = {}
+                for event in seen.Scalars(tag) if tag in seen.Tags()['scalars'] else []:
+                    self.assertNotIn(event.step, told, 'twice')
+                    told[event.step] = event.value
+                history_of = {step['step']: step[tag] for step in history if step[tag] is not None}
+                self.assertEqual(list(told), list(history_of))
+                for step, value in history_of.items():
+                    self.assertTrue(math.isclose(told[step], value, rel_tol=1e-6), f'{told[step]} for {value}')
+
+    def test_a_job_that_goes_back_has_each_step_once(self):
+        self.train('--faults', 'faults.yaml')
+        history = self.history()
+        self.assertEqual([step['step'] for step in history], list(range(STEPS)))
+        self.assertGreater(history[-1]['lineage'], 1, 'it has gone back')
+        run = self.run_of(self.folder / 'tensorboard')
+        self.assert_shows(self.read(run), history)
+        # Whoever knows nothing of the word that takes earlier steps back sees none twice either.
+        steps = [event.step for event in self.events(run) if any(v.tag == 'loss' for v in event.summary.value)]
+        self.assertEqual(steps, list(range(STEPS)))
+        # Neither does metrics.jsonl.
+        lines = (self.folder / 'jobs' / run.name / 'metrics.jsonl').read_text().splitlines()
+        self.assertEqual([json.loads(line) for line in lines], history)
+
+    def test_a_reader_of_a_growing_run_sees_no_step_twice(self):
+        self.train('--set', 'steps=20', '--set', 'schedule.kind=constant')
+        seen = self.read(self.run_of(self.folder / 'tensorboard'))
+        self.assert_shows(seen, self.history())
+        self.train('--set', f'steps={STEPS}', '--set', 'schedule.kind=constant')
+        seen.Reload()
+        history = self.history()
+        self.assertEqual(len(history), STEPS)
+        self.assert_shows(seen, history)
+
+    def test_hyper_parameters_the_specification_and_the_end(self):
+        self.train()
+        run = self.run_of(self.folder / 'tensorboard')
+        seen = self.read(run)
+        content = seen.SummaryMetadata('_hparams_/session_start_info').plugin_data.content
+        start = plugin_data_pb2.HParamsPluginData.FromString(content).session_start_info
+        self.assertEqual(start.group_name, run.name)
+        given = {name: getattr(value, value.WhichOneof('kind')) for name, value in start.hparams.items()}
+        self.assertEqual(given['task'], 'counting')
+        self.assertEqual(given['batch'], 16)
+        self.assertEqual(given['optimizer.learning_rate'], 0.125)
+        self.assertEqual(given['schedule.kind'], 'linear')
+        self.assertNotIn('workers', given, 'it trains nothing else')
+        content = seen.SummaryMetadata('_hparams_/session_end_info').plugin_data.content
+        end = plugin_data_pb2.HParamsPluginData.FromString(content).session_end_info
+        self.assertEqual(end.status, 1, 'STATUS_SUCCESS')
+        self.assertEqual(seen.SummaryMetadata('specification').plugin_data.plugin_name, 'text')
+        [text] = seen.Tensors('specification')
+        self.assertIn('    name: seen\n', tensor_util.make_ndarray(text.tensor_proto).item().decode())
+
+    def test_what_has_been_is_the_same(self):
+        self.train('--faults', 'faults.yaml')
+        self.muster('tensorboard', '--dir', self.folder, '-o', 'board')
+        self.assert_shows(self.read(self.run_of(self.root / 'board')), self.history())
+        as_it_went, later = self.run_of(self.folder / 'tensorboard'), self.run_of(self.root / 'board')
+        self.assertEqual(as_it_went.name, later.name)
+        [first], [second] = self.files(as_it_went), self.files(later)
+        self.assertEqual(first.read_bytes(), second.read_bytes())
+        # A second time it takes the place of the first.
+        self.muster('tensorboard', '--dir', self.folder, '-o', 'board')
+        self.assertEqual(len(list(later.iterdir())), 1)
+
+
+if __name__ == '__main__':
+    unittest.main()
