@@ -13,8 +13,6 @@ namespace {
 
 // Below so much of the values themselves a difference is rounding.
 constexpr double kLeastSpan = 1e-12;
-// What is smaller is 0: with parts of it nobody could reckon.
-constexpr double kLeastSize = 1e-290;
 constexpr double kRoundingSlack = 1e-9;
 
 // The least 1, 2 or 5 times a power of ten that is not below.
@@ -118,9 +116,11 @@ double Axis::At(double value) const {
 
 Axis MakeAxis(double least, double largest, const AxisOptions& options) {
   constexpr double kAround = 0.05;
+  if (options.is_log) least = std::max(least, kLeastDrawn);
+  largest = std::max(largest, least);
   const double size = std::max(std::fabs(least), std::fabs(largest));
-  if (size < kLeastSize || largest - least <= kLeastSpan * size) {
-    const double around = options.is_whole || size < kLeastSize ? 1 : kAround * size;
+  if (size < kLeastDrawn || largest - least <= kLeastSpan * size) {
+    const double around = options.is_whole || size < kLeastDrawn ? 1 : kAround * size;
     least -= around;
     largest += around;
   }

@@ -28,6 +28,8 @@ struct AxisOptions {
 // times powers of ten (Heckbert, "Nice Numbers for Graph Labels", Graphics Gems, 1990).
 Axis MakeAxis(double least, double largest, const AxisOptions& options);
 inline constexpr double kLargestDrawn = 1e300;
+// What is smaller is 0: with parts of it nobody could reckon.
+inline constexpr double kLeastDrawn = 1e-290;
 
 // At most six digits that matter: "0.25", "1234.5", "1.5e-7".
 std::string ShortNumber(double value);

@@ -105,7 +105,7 @@ bool IsDrawn(const Point& point) {
 int64_t LeaveOut(std::vector<Point>& points, bool is_log) {
   int64_t below = 0;
   for (Point& point : points) {
-    const bool is_below = IsDrawn(point) && is_log && point.y <= 0;
+    const bool is_below = IsDrawn(point) && is_log && point.y < kLeastDrawn;
     if (is_below) ++below;
     if (is_below || !IsDrawn(point)) point.y = NAN;
   }
