@@ -35,7 +35,12 @@ size_t BytesOf(const ParameterValue& value) {
 
 size_t BytesOf(const JobSpec& spec) {
   size_t bytes = sizeof(spec) + spec.training.task.size() + spec.runtime.name.size() +
-                 BytesOf(spec.training.data.paths) + BytesOf(spec.training.data.suffixes);
+                 spec.training.schedule.milestones.size() * sizeof(int64_t);
+  const DataSpec& data = spec.training.data;
+  for (const auto* texts : {&data.paths, &data.suffixes, &data.columns, &data.keys, &data.classes})
+    bytes += BytesOf(*texts);
+  for (const ParameterGroup& group : spec.training.groups)
+    bytes += sizeof(group) + BytesOf(group.match);
   for (const auto& [name, value] : spec.training.parameters)
     bytes += kMapNode + BytesOf(name) + BytesOf(value);
   bytes += spec.queue.name_space.size();

@@ -47,7 +47,8 @@ TEST(KeptJobs, WhoIsRefusedIsToldWhatIsFullAndWhatToDo) {
   const JobBudget budget{.jobs = 3, .spec_bytes = 50 << 10};
   EXPECT_THAT(WhyNotKept({3, 0}, {}, nullptr, budget),
               AllOf(HasSubstr("keeps 3 jobs and may keep 3"), HasSubstr("`muster delete JOB`")));
-  EXPECT_THAT(WhyNotKept({2, 49 << 10}, SpecWithPath(20 << 10), nullptr, budget),
+  const JobSpec spec = SpecWithPath((20 << 10) - BytesOf(JobSpec()));
+  EXPECT_THAT(WhyNotKept({2, 49 << 10}, spec, nullptr, budget),
               AllOf(HasSubstr("take 49 KiB, this one takes 20 KiB, and all may take 50 KiB"),
                     HasSubstr("`muster delete JOB`")));
 }
