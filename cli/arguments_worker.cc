@@ -83,7 +83,7 @@ void AddSavedModel(CLI::App& command, SavedModelArguments& model) {
   AddCheckpoint(command, model);
   command
       .add_option("--data", model.data,
-                  "a file or folder in place of the job's data.paths; may be given again")
+                  "a file or folder in place of the job's data; may be given again")
       ->allow_extra_args(false)
       ->type_name("FILE");
   AddSettings(command, model.settings);

@@ -19,12 +19,6 @@
 namespace muster::cli {
 namespace {
 
-std::string SeriesNames() {
-  std::vector<std::string> names;
-  for (const HistorySeries& series : AllHistorySeries()) names.emplace_back(series.name);
-  return Join(names);
-}
-
 // One for each series, in their order.
 absl::StatusOr<std::vector<plot::Curve>> CurvesOf(const JobPlace& job,
                                                   const std::vector<std::string>& series) {
@@ -36,8 +30,8 @@ absl::StatusOr<std::vector<plot::Curve>> CurvesOf(const JobPlace& job,
           std::vector<plot::Point>& points = curves[i].points;
           while (!points.empty() && points.back().x >= first) points.pop_back();
           for (const HistoryStep& step : steps)
-            points.push_back({static_cast<double>(step.step),
-                              FindHistorySeries(series[i])->of(step).value_or(NAN)});
+            points.push_back(
+                {static_cast<double>(step.step), ValueOf(step, series[i]).value_or(NAN)});
         }
         return true;
       }));
@@ -78,9 +72,10 @@ absl::Status CheckPlot(const RemoteArguments& arguments) {
         absl::StrCat("-o: ", Cut(Printable(arguments.output)),
                      " is to end in .svg or .html, which says what is made"));
   for (const std::string& name : arguments.series)
-    if (FindHistorySeries(name) == nullptr)
+    if (!IsHistorySeries(name))
       return absl::InvalidArgumentError(absl::StrCat(
-          "--series: there is no '", Cut(Printable(name)), "'; there are ", SeriesNames()));
+          "--series: there is no '", Cut(Printable(name)), "'; there are ",
+          Join(HistorySeriesNames()), ", and validation.METRIC of jobs that measure it"));
   return absl::OkStatus();
 }
 

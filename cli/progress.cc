@@ -13,6 +13,8 @@ constexpr Duration kWindowTime = std::chrono::seconds(15);
 }  // namespace
 
 std::optional<double> LearningRateAt(const TrainingSpec& training, const Progress& progress) {
+  // Its falls follow from what was measured, of which steps do not tell.
+  if (training.schedule.kind == ScheduleKind::kPlateau) return std::nullopt;
   const bool needs_length = DependsOnLength(training.schedule.kind);
   const int64_t steps = needs_length ? progress.steps : progress.step + 1;
   if (progress.step < 0 || progress.step >= steps) return std::nullopt;

@@ -343,6 +343,11 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     Read(entry, "samples_per_second", step.samples_per_second);
     Read(entry, "samples", step.samples);
     Read(entry, "seconds", step.seconds);
+    for (const Json& of : ListIn(entry, "validation")) {
+      MetricValue& measured = step.validation.emplace_back();
+      Read(of, "metric", measured.metric);
+      Read(of, "value", measured.value);
+    }
   }
   Read(object, "next", page.next);
   return page;

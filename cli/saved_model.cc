@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/cluster_folder.h"
-#include "cli/json_text.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/manifest_file.h"
 
@@ -54,12 +53,8 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
     command.words.insert(command.words.end(), {option, value});
   };
   for (const std::string& setting : model.settings) add("--set", setting);
-  if (!model.data.empty()) {
-    std::vector<std::string> paths;
-    for (const std::string& path : model.data)
-      paths.push_back(std::filesystem::absolute(path).lexically_normal().string());
-    add("--set", absl::StrCat("data.paths=", Text(nlohmann::json(paths))));
-  }
+  for (const std::string& path : model.data)
+    add("--data", std::filesystem::absolute(path).lexically_normal().string());
   for (const std::string& plugin : plugins) add("--plugins", plugin);
   if (model.json) command.words.push_back("--json");
   return command;

@@ -37,8 +37,10 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   parts.failpoints = &process.failpoints();
   parts.lanes = lanes.get();
   std::string plugin;
-  parts.make_task = [&](const TrainingSpec& training) -> absl::StatusOr<std::unique_ptr<Task>> {
-    MUSTER_ASSIGN_OR_RETURN(MadeTask made, MakeAnyTask(training, plugin_folders, process.copied()));
+  parts.make_task = [&](const TrainingSpec& training,
+                        DataPart part) -> absl::StatusOr<std::unique_ptr<Task>> {
+    MUSTER_ASSIGN_OR_RETURN(MadeTask made,
+                            MakeAnyTask(training, part, plugin_folders, process.copied()));
     plugin = made.plugin;
     return std::move(made.task);
   };

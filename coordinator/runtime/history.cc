@@ -7,6 +7,7 @@
 #include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/domain/ledger.h"
+#include "lib/domain/validation.h"
 #include "lib/optim/schedule.h"
 
 namespace muster::coordinator {
@@ -48,9 +49,10 @@ std::optional<int64_t> SamplesUsed(const SampleRange& range, uint64_t of_epoch) 
   return static_cast<int64_t>(used);
 }
 
-HistoryStep StepAt(const TrainingSpec& training, uint64_t samples, int64_t total,
+HistoryStep StepAt(const TrainingSpec& training, const NumericEnvironment& environment,
                    const std::vector<RecordedStep>& records, size_t at) {
   const StepRecord& record = records[at].record;
+  const int64_t total = TotalSteps(training, environment.samples);
   HistoryStep step{.step = record.step.value(),
                    .lineage = record.lineage.value(),
                    .epoch = record.samples.epoch,
@@ -59,11 +61,13 @@ HistoryStep StepAt(const TrainingSpec& training, uint64_t samples, int64_t total
                    .learning_rate = std::nullopt,
                    .gradient_norm = record.norm,
                    .samples_per_second = SpeedAt(records, at),
-                   .samples = SamplesUsed(record.samples, samples),
-                   .seconds = SecondsAt(records, at)};
+                   .samples = SamplesUsed(record.samples, environment.samples),
+                   .seconds = SecondsAt(records, at),
+                   .validation = ValuesOf(MetricsIn(environment.tensors), record.measures)};
   // What the ledger holds need not be what the job allows: an old one may name any step.
   if (step.step < total)
-    step.learning_rate = LearningRate(training.optimizer, training.schedule, step.step, total);
+    step.learning_rate =
+        LearningRate(training.optimizer, training.schedule, step.step, total, record.cuts);
   return step;
 }
 
@@ -96,7 +100,6 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
   };
   MUSTER_RETURN_IF_ERROR(journal.ScanHistory(job.id, history, first, recorded, take, stop));
   const TrainingSpec& training = job.spec.training;
-  const int64_t total = TotalSteps(training, job.environment->samples);
   HistoryPage page;
   for (size_t at = 0; at < records.size(); ++at) {
     if (records[at].record.step < from) continue;
@@ -104,7 +107,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
       page.next = records[at].record.step.value();
       break;
     }
-    page.steps.push_back(StepAt(training, job.environment->samples, total, records, at));
+    page.steps.push_back(StepAt(training, *job.environment, records, at));
   }
   return page;
 }

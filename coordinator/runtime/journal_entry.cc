@@ -321,6 +321,10 @@ void ReadJob(FieldReader& read, JobJournal& job) {
     read.Number("stop_at", number);
     job.ending.stop_at = Step(number);
   }
+  if (read.Find("enough_at") != nullptr) {
+    read.Number("enough_at", number);
+    job.ending.enough_at = Step(number);
+  }
   read.Number("next_command", job.next_command);
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
@@ -438,6 +442,7 @@ std::string EncodeJob(const JournalEntry& entry) {
   }
   if (job.retried > 0) fields["retried"] = absl::StrCat(job.retried);
   if (!job.owner.empty()) fields["owner"] = job.owner;
+  if (job.ending.enough_at) fields["enough_at"] = absl::StrCat(job.ending.enough_at->value());
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);
 }

@@ -353,6 +353,10 @@ class Api final : public JobApi {
     const std::vector<std::string> differences = TrainingDifferences(held, asked);
     if (differences.empty()) return false;
     const Lengthening longer = LengtheningOf(held, asked);
+    if (longer.is_possible() && job.phase == JobPhase::kDone && job.ending.enough_at)
+      return FieldError("", longer.field,
+                        absl::StrCat("job ", job.id, " is done because what it measures was no ",
+                                     "better any more: more steps change nothing"));
     if (longer.is_possible()) return true;
     if (!longer.field.empty())
       return FieldError("", longer.field,

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -38,6 +39,7 @@ Json ErrorOf(const absl::Status& error) {
 constexpr const char* kCounts[] = {"step",    "epoch", "samples",   "view",
                                    "lineage", "lanes", "recomputed"};
 constexpr const char* kMeasures[] = {"loss", "gradient_norm"};
+constexpr char kValidation[] = "validation.";  // and a metric of the task
 
 bool IsAmong(const auto& names, const std::string& name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
@@ -47,7 +49,8 @@ Json FieldValue(const std::string& name, const std::string& text) {
   int64_t whole = 0;
   double number = 0;
   if (IsAmong(kCounts, name) && absl::SimpleAtoi(text, &whole)) return whole;
-  if (IsAmong(kMeasures, name) && absl::SimpleAtod(text, &number)) return ToJson(number);
+  const bool is_measure = IsAmong(kMeasures, name) || absl::StartsWith(name, kValidation);
+  if (is_measure && absl::SimpleAtod(text, &number)) return ToJson(number);
   if (text == "true" || text == "false") return text == "true";
   return text;
 }
@@ -56,6 +59,7 @@ Json EventSchema() {
   Json schema = ObjectSchema(ShapeOf<JobEvent>());
   for (const char* name : kCounts) schema["properties"][name] = {{"type", "integer"}};
   for (const char* name : kMeasures) schema["properties"][name] = {{"type", {"number", "null"}}};
+  schema["patternProperties"]["^validation[.]"] = {{"type", {"number", "null"}}};
   schema["additionalProperties"] = {{"type", {"string", "boolean"}}};
   return schema;
 }
@@ -252,6 +256,17 @@ const Shape<JobLedger>& ShapeOf<JobLedger>() {
 }
 
 template <>
+const Shape<MetricValue>& ShapeOf<MetricValue>() {
+  using M = MetricValue;
+  static const auto& shape =
+      *new Shape<M>{"MetricValue",
+                    "How good a state is by one metric, on the validation data.",
+                    {Of("metric", &M::metric, "its name"),
+                     Of("value", &M::value, "null where it is not finite")}};
+  return shape;
+}
+
+template <>
 const Shape<HistoryStep>& ShapeOf<HistoryStep>() {
   using S = HistoryStep;
   static const auto& shape = *new Shape<S>{
@@ -264,7 +279,9 @@ const Shape<HistoryStep>& ShapeOf<HistoryStep>() {
        Of("gradient_norm", &S::gradient_norm, "before clipping"),
        Of("samples_per_second", &S::samples_per_second, "over the last steps of its view"),
        Of("samples", &S::samples, "that the job has used with it"),
-       Of("seconds", &S::seconds, "since the step before; null: that is of another view")}};
+       Of("seconds", &S::seconds, "since the step before; null: that is of another view"),
+       Of("validation", &S::validation,
+          "what was measured of the state that the step began with; empty: nothing")}};
   return shape;
 }
 
@@ -550,6 +567,7 @@ Json AnswerSchemas() {
   Add<LedgerStep>(schemas);
   Add<LedgerLane>(schemas);
   Add<HistoryPage>(schemas);
+  Add<MetricValue>(schemas);
   Add<HistoryStep>(schemas);
   Add<JobDigest>(schemas);
   Add<LogPage>(schemas);

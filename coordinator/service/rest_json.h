@@ -33,6 +33,8 @@ const Shape<LedgerStep>& ShapeOf<LedgerStep>();
 template <>
 const Shape<JobLedger>& ShapeOf<JobLedger>();
 template <>
+const Shape<MetricValue>& ShapeOf<MetricValue>();
+template <>
 const Shape<HistoryStep>& ShapeOf<HistoryStep>();
 template <>
 const Shape<HistoryPage>& ShapeOf<HistoryPage>();

@@ -80,6 +80,7 @@ void Coordinator::On(const Submit& submit) {
   const JobJournal* known = jobs_.Find(submit.id);
   if (known != nullptr && known->deleting) return;
   const bool is_longer = known != nullptr && known->phase == JobPhase::kDone &&
+                         !known->ending.enough_at &&
                          LengtheningOf(known->spec.training, submit.spec.training).is_possible();
   if (known != nullptr && !CanGoOn(known->phase) && !is_longer)
     return PutBack(submit.id, submit.spec);

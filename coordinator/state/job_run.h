@@ -234,6 +234,8 @@ class JobRun {
   void SayUntaken(const MemberId& member, const RecordFault& fault);
   void NoteCommands(const StepRecord& record);
   void NoteNotFinite(const StepRecord& record);
+  void NoteMeasures(const StepRecord& record);
+  std::string WhyEnough() const;  // for people
   std::string SamplesOf(Step step, LaneId lane) const;
   std::string WhyNotFinite(Step end) const;  // empty: the last step is
   std::string NewestFinite() const;          // for people: the newest finite checkpoint
@@ -294,8 +296,9 @@ class JobRun {
   CheckpointRounds checkpoints_;
   LastCheckpoint last_;
   Time last_checkpoint_;
-  std::optional<JobCommand> command_;   // outstanding
-  std::optional<Layout> layout_;        // of the job's numeric environment, once it was needed
+  std::optional<JobCommand> command_;  // outstanding
+  std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
+  std::optional<std::pair<LineageNumber, Step>> last_measured_;  // of which people were told
   std::optional<Manifest> digesting_;   // the last checkpoint, of which the digest was asked for
   std::optional<Time> finishes_since_;  // it only waits for what is still to be told of its end
   Refusals refusals_{"attempt to join", "attempts to join"};

@@ -44,6 +44,8 @@ struct JobEnding {
   bool is_urgent = false;
   bool is_late = false;         // its deadline has passed
   std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
+  // A record shows that what is measured has been no better for long enough: likewise.
+  std::optional<Step> enough_at{};
   // Of the final checkpoint; empty until the job has ended with one. While the job waits to go on,
   // of what it reached before.
   std::string digest;

@@ -4,12 +4,14 @@
 #include <chrono>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/plural.h"
 #include "lib/domain/grid.h"
 #include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -34,7 +36,8 @@ int64_t JobRun::TotalSteps() const {
 
 Step JobRun::EndStep() const {
   const Step end(TotalSteps());
-  return journal_.ending.stop_at ? std::min(end, *journal_.ending.stop_at) : end;
+  const JobEnding& ending = journal_.ending;
+  return std::min({end, ending.stop_at.value_or(end), ending.enough_at.value_or(end)});
 }
 
 // Nothing of the others counts: no part of the fingerprint and no command. Their sender keeps them
@@ -70,6 +73,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
     NoteFirstStep(member, record);
     NoteCommands(record);
     NoteNotFinite(record);
+    NoteMeasures(record);
   }
   if (journal_.skipped != ledger_.skipped()) Persist();
   Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
@@ -84,10 +88,36 @@ void JobRun::From(const MemberId& member, const Records& told) {
 void JobRun::NoteCommands(const StepRecord& record) {
   for (const JobCommand& command : record.commands) {
     if (command_ && command.id == command_->id) command_.reset();
+    if (command.kind == JobCommandKind::kEnough && !journal_.ending.enough_at) {
+      journal_.ending.enough_at = record.step + 1;
+      Persist();
+    }
     if (command.kind != JobCommandKind::kStop || journal_.ending.stop_at) continue;
     journal_.ending.stop_at = record.step + 1;
     Persist();
   }
+}
+
+// ---- what is measured
+
+// Each step is told by several members, and once more after a rewind.
+void JobRun::NoteMeasures(const StepRecord& record) {
+  if (record.measures.empty()) return;
+  const std::pair of{record.lineage, record.step};
+  if (last_measured_ && of <= *last_measured_) return;
+  last_measured_ = of;
+  std::map<std::string, std::string> fields = {{"step", absl::StrCat(record.step.value())}};
+  std::vector<std::string> texts;
+  for (const MetricValue& measured :
+       ValuesOf(MetricsIn(journal_.environment->tensors), record.measures)) {
+    const std::string value = measured.value ? absl::StrFormat("%.6g", *measured.value) : "nan";
+    texts.push_back(absl::StrCat(measured.metric,
+                                 measured.value ? absl::StrCat(" ", value) : " is not finite"));
+    fields[absl::StrCat("validation.", measured.metric)] = value;
+  }
+  Say("validation",
+      absl::StrCat("validation at step ", record.step.value(), ": ", absl::StrJoin(texts, ", ")),
+      fields);
 }
 
 // ---- steps that are not finite
@@ -139,7 +169,16 @@ std::string JobRun::WhyNotFinite(Step end) const {
                         absl::StrJoin(lanes, ", ", name), "; nothing of it was applied; ",
                         NewestFinite());
   }
-  return end == Step(TotalSteps()) && SavesItsEnd() ? StateNotFinite() : "";
+  const bool is_end = end == Step(TotalSteps()) || end == journal_.ending.enough_at;
+  return is_end && SavesItsEnd() ? StateNotFinite() : "";
+}
+
+// "validation.loss was no better in 5 measures: the job is done after 300 of 1000 steps"
+std::string JobRun::WhyEnough() const {
+  const ValidationSpec& validation = journal_.spec.training.validation;
+  return absl::StrCat("validation: ", validation.metric, " was no better in ",
+                      Plural(validation.patience, "measure"), ", so the job is done after ",
+                      EndStep().value(), " of ", TotalSteps(), " steps");
 }
 
 std::string JobRun::NewestFinite() const {
@@ -161,7 +200,8 @@ std::string JobRun::StateNotFinite() const {
 // Commands are issued again after every view, until a record shows them.
 void JobRun::GiveCommands() {
   if (!journal_.view || change_ || journal_.view->number != journal_.number) return;
-  const bool stop = journal_.ending.stop_asked && !journal_.ending.stop_at;
+  const bool stop =
+      journal_.ending.stop_asked && !journal_.ending.stop_at && !journal_.ending.enough_at;
   if (stop && (!command_ || command_->kind != JobCommandKind::kStop)) {
     command_ = JobCommand{journal_.next_command++, JobCommandKind::kStop};
     Persist();
@@ -228,6 +268,7 @@ void JobRun::TryCommit() {
   manifest->chunk_bytes = ChunkBytes(journal_.spec.training);
   manifest->slots = slots;
   manifest->skipped = ledger_.SkippedBefore(manifest->step);
+  manifest->enough = manifest->step == journal_.ending.enough_at;
   if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
     manifest->fingerprint = ToHex(*fingerprint);
   const bool replaces = checkpoints_.IsPassedOver(manifest->lineage, manifest->step);
@@ -369,6 +410,8 @@ void JobRun::Finish() {
   // Whoever let the job go on with what is not finite is told, too, where it was finite last.
   const std::string spoiled = StateNotFinite();
   const std::string more = spoiled.empty() ? "" : absl::StrCat("; ", spoiled);
+  if (end == journal_.ending.enough_at)
+    return End(JobPhase::kDone, absl::StrCat(WhyEnough(), more), kExitDone);
   const bool is_cut_short =
       journal_.ending.stop_at && *journal_.ending.stop_at < Step(TotalSteps());
   if (is_cut_short && journal_.ending.is_late)

@@ -302,6 +302,8 @@ void JobRun::Rewind(Planned& planned) {
   digesting_.reset();  // of a state that may not be the end any more
   j.lineages.push_back(*planned.rewind);
   if (j.ending.stop_at && *j.ending.stop_at > base) j.ending.stop_at.reset();
+  j.ending.enough_at.reset();
+  if (planned.heal.manifest && planned.heal.manifest->enough) j.ending.enough_at = base;
   planned.view.end = EndStep();
   const bool resumed = std::exchange(j.resumes, false);
   Persist();

@@ -41,6 +41,7 @@ size_t BytesOf(const JobSpec& spec) {
     bytes += BytesOf(*texts);
   for (const ParameterGroup& group : spec.training.groups)
     bytes += sizeof(group) + BytesOf(group.match);
+  bytes += BytesOf(spec.training.validation.paths) + BytesOf(spec.training.validation.metric);
   for (const auto& [name, value] : spec.training.parameters)
     bytes += kMapNode + BytesOf(name) + BytesOf(value);
   bytes += spec.queue.name_space.size();

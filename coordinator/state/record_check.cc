@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/recent_steps.h"
 #include "lib/base/plural.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -82,6 +83,26 @@ std::string WhyNotSums(const StepRecord& record, const TrainingSpec& training) {
   return "";
 }
 
+// Nobody makes a record of a step that measures who does not know what it measured.
+std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint64_t n) {
+  const TrainingSpec& training = job.spec.training;
+  const bool measures =
+      !record.skipped && !record.without_weight && IsMeasuredIn(training, n, record.step);
+  const size_t right = measures ? MetricsIn(job.environment->tensors).size() : 0;
+  if (record.measures.size() != right)
+    return absl::StrCat("it brings ",
+                        Plural(static_cast<int64_t>(record.measures.size()), "measure"),
+                        ", and those of step ", record.step.value(), " are ", right);
+  for (const Measure& measure : record.measures)
+    if (!(measure.weight >= 0) || !std::isfinite(measure.weight))
+      return absl::StrCat("a measure of it has weight ", measure.weight);
+  const auto is_enough = [](const JobCommand& c) { return c.kind == JobCommandKind::kEnough; };
+  const bool says_enough = std::any_of(record.commands.begin(), record.commands.end(), is_enough);
+  const bool may_be_enough =
+      training.validation.patience > 0 && !record.skipped && IsMeasuredIn(training, n, record.step);
+  return says_enough && !may_be_enough ? "it says that what is measured is enough" : "";
+}
+
 }  // namespace
 
 std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job, Step recorded) {
@@ -98,6 +119,8 @@ std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& j
     return RecordFault{"their samples are not those of their steps", std::move(why)};
   if (std::string why = WhyNotSums(record, training); !why.empty())
     return RecordFault{"their weights, losses or norms are none of a step", std::move(why)};
+  if (std::string why = WhyNotMeasures(record, job, n); !why.empty())
+    return RecordFault{"their measures are none of a step", std::move(why)};
   return std::nullopt;
 }
 

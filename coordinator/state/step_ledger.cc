@@ -19,6 +19,12 @@ bool SameBits(double a, double b) {
          std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b);
 }
 
+bool SameMeasures(const std::vector<Measure>& a, const std::vector<Measure>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Measure& x, const Measure& y) {
+    return SameBits(x.sum, y.sum) && SameBits(x.weight, y.weight);
+  });
+}
+
 }  // namespace
 
 StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
@@ -56,7 +62,8 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   if (known != recent_.records.end()) {
     const StepRecord& first = known->second;
     if (first.weight != record.weight || (reproducible_ && !SameBits(first.loss, record.loss)) ||
-        first.samples != record.samples || first.skipped != record.skipped)
+        first.samples != record.samples || first.skipped != record.skipped ||
+        (reproducible_ && !SameMeasures(first.measures, record.measures)))
       Say(out, absl::StrCat("records of step ", record.step.value(), " disagree: ", member,
                             " reports loss ", record.loss, ", the first report was ", first.loss));
     return;
@@ -69,8 +76,9 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   const auto voided = recent_.voided_records.find(record.step);
   if (voided == recent_.voided_records.end()) return;
   const StepRecord& old = voided->second;
-  if (reproducible_ && (!SameBits(old.loss, record.loss) || old.samples != record.samples ||
-                        old.skipped != record.skipped))
+  if (reproducible_ &&
+      (!SameBits(old.loss, record.loss) || old.samples != record.samples ||
+       old.skipped != record.skipped || !SameMeasures(old.measures, record.measures)))
     Say(out, absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
                           record.loss, " instead of ", old.loss));
   recent_.voided_records.erase(voided);

@@ -94,8 +94,6 @@ class DataSet {
 // (data.split_seed, data.validation_share, the sample's number among all).
 bool IsForValidation(const DataSpec& data, uint64_t id);
 
-enum class DataPart { kTraining, kValidation, kAll };
-
 // The data set that `data` describes. Samples of a part have numbers of their own, in the order
 // that they have among all. Only those for training are changed at random, by (`seed`, epoch,
 // number among all).
@@ -105,6 +103,9 @@ enum class DataPart { kTraining, kValidation, kAll };
 // more memory than this process may have.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
                                                      DataPart part = DataPart::kTraining);
+
+// The one that a task's samples come from: options.data, of options.part.
+absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options);
 
 // Samples that stand in memory: rows[f] holds those of fields[f], one after the other.
 // kInvalidArgument: no sample, or a field whose bytes are no rows, or not as many as others have.

@@ -27,7 +27,7 @@
 namespace muster {
 
 // Grows with each change after which a library that was built before would be misunderstood.
-inline constexpr uint32_t kPluginInterface = 2;
+inline constexpr uint32_t kPluginInterface = 3;
 
 struct TaskType {
   TaskInfo info;

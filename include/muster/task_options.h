@@ -70,11 +70,21 @@ struct DataSpec {
   bool operator==(const DataSpec&) const = default;
 };
 
+// Which samples of a data set: those that data.validation_share leaves for training, the others, or
+// all.
+enum class DataPart { kTraining, kValidation, kAll };
+
 struct TaskOptions {
   ParameterValues parameters;  // each that the task has declared, within its bounds
-  DataSpec data;
-  uint64_t seed = 0;    // of the job
-  int32_t threads = 1;  // of one worker, for one operation
+  DataSpec data;               // of the training data
+  uint64_t seed = 0;           // of the job
+  int32_t threads = 1;         // of one worker, for one operation
+  // A job with validation makes its task once more, with kValidation: its samples are then those of
+  // `validation_paths`, or, where there are none, what data.validation_share leaves for it. The
+  // tensors are to be the same, and so whatever is made of the training data alone, such as a
+  // tokenizer.
+  DataPart part = DataPart::kTraining;
+  std::vector<std::string> validation_paths{};
 
   // Of a parameter that the task has declared as such; std::logic_error: it has not.
   double Real(const std::string& name) const { return Get<double>(name); }

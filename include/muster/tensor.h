@@ -8,8 +8,9 @@
 
 namespace muster {
 
-// A buffer (batch-norm statistics) has one contributor: lane 0.
-enum class TensorKind { kParameter, kBuffer };
+// A buffer (batch-norm statistics) has one contributor: lane 0. A sum is made of what every lane
+// measures, for jobs with validation; no task has one.
+enum class TensorKind { kParameter, kBuffer, kSum };
 
 // What an element is. Parameters are kFloat32; a buffer may be any of these.
 enum class TensorType {

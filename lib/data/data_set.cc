@@ -163,4 +163,12 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
   return absl::InvalidArgumentError(set.status().message());
 }
 
+absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {
+  if (options.part != DataPart::kValidation || options.validation_paths.empty())
+    return OpenDataSet(options.data, options.seed, options.part);
+  DataSpec data = options.data;
+  data.paths = options.validation_paths;
+  return OpenDataSet(data, options.seed, DataPart::kAll);
+}
+
 }  // namespace muster

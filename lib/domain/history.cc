@@ -13,6 +13,14 @@ std::string NumberOrNull(std::optional<double> number) {
   return number && std::isfinite(*number) ? absl::StrFormat("%.9g", *number) : "null";
 }
 
+// Flat names, as tables want them. Metrics are named by tasks: lower-case letters, digits and "_".
+std::string Validation(const HistoryStep& step) {
+  std::string text;
+  for (const MetricValue& measured : step.validation)
+    absl::StrAppend(&text, ",\"validation.", measured.metric, "\":", NumberOrNull(measured.value));
+  return text;
+}
+
 }  // namespace
 
 std::string UtcTime(int64_t unix_ms) {
@@ -30,7 +38,7 @@ std::string HistoryLine(const HistoryStep& step) {
                       ",\"gradient_norm\":", NumberOrNull(step.gradient_norm),
                       ",\"samples_per_second\":", NumberOrNull(step.samples_per_second),
                       ",\"samples\":", step.samples ? absl::StrCat(*step.samples) : "null",
-                      ",\"seconds\":", NumberOrNull(step.seconds), "}\n");
+                      ",\"seconds\":", NumberOrNull(step.seconds), Validation(step), "}\n");
 }
 
 }  // namespace muster

@@ -5,8 +5,16 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace muster {
+
+// What was measured, as people want it: a mean, or e to it.
+struct MetricValue {
+  std::string metric;
+  std::optional<double> value;  // nothing: it is not finite
+  bool operator==(const MetricValue&) const = default;
+};
 
 struct HistoryStep {
   int64_t step = 0;
@@ -20,6 +28,8 @@ struct HistoryStep {
   std::optional<int64_t>
       samples;                    // that the job has used with it; nothing: no job can have so many
   std::optional<double> seconds;  // since the step before; nothing: that is of another view
+  std::vector<MetricValue>
+      validation{};  // of the state that the step began with, where it measured
 };
 
 // As one line of metrics.jsonl, with its end.

@@ -3,22 +3,24 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "lib/domain/history.h"
 
 namespace muster {
 
-struct HistorySeries {
-  const char* name;
-  std::optional<double> (*of)(const HistoryStep&);
-};
+// The names of those that every job has: the loss is the first one. Beside them there is
+// validation.NAME for each metric that a job measures.
+std::vector<std::string> HistorySeriesNames();
+bool IsHistorySeries(absl::string_view name);
 
-// The loss is the first one.
-absl::Span<const HistorySeries> AllHistorySeries();
+// Nothing: the step has no such value.
+std::optional<double> ValueOf(const HistoryStep& step, absl::string_view series);
 
-// Null: no series is called so.
-const HistorySeries* FindHistorySeries(absl::string_view name);
+// All that the step has, in the order of the names.
+std::vector<std::pair<std::string, double>> ValuesOf(const HistoryStep& step);
 
 }  // namespace muster

@@ -70,7 +70,8 @@ bool DependsOnLength(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::kConstant:
     case ScheduleKind::kStep:
-    case ScheduleKind::kMilestones: return false;
+    case ScheduleKind::kMilestones:
+    case ScheduleKind::kPlateau: return false;
     case ScheduleKind::kLinear:
     case ScheduleKind::kCosine:
     case ScheduleKind::kPolynomial:

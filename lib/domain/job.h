@@ -23,7 +23,16 @@ enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW, kRmsprop, kAdagrad };
 enum class DecayOn { kAll, kMatrices };
 // What is done about a step whose gradient or loss is not finite.
 enum class OnNan { kStop, kSkip, kContinue };
-enum class ScheduleKind { kConstant, kLinear, kCosine, kStep, kMilestones, kPolynomial, kOneCycle };
+enum class ScheduleKind {
+  kConstant,
+  kLinear,
+  kCosine,
+  kStep,
+  kMilestones,
+  kPolynomial,
+  kOneCycle,
+  kPlateau
+};
 
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kSgd;
@@ -49,14 +58,33 @@ struct ScheduleSpec {
   double final_ratio = 0;    // linear, cosine, polynomial: rate at the last step ÷ learning_rate
   int64_t step_size = 0;     // step: steps from one fall to the next; at least 1 there
   std::vector<int64_t> milestones{};  // milestones: the steps of its falls, ascending, at least one
-  double gamma = 0.1;                 // step, milestones: what each fall multiplies the rate with
-  double power = 1;                   // polynomial
+  double gamma = 0.1;     // step, milestones, plateau: what each fall multiplies the rate with
+  int64_t patience = 10;  // plateau: so many measures in a row may be no better
+  double power = 1;       // polynomial
   // One cycle: the share of the steps in which the rate rises, learning_rate ÷ the first rate, and
   // the first rate ÷ the last one.
   double pct_start = 0.3;
   double div_factor = 25;
   double final_div_factor = 1e4;
   bool operator==(const ScheduleSpec&) const = default;
+};
+
+// Which means of a metric are the better ones.
+enum class Better { kSmaller, kLarger };
+
+// The model is measured on samples of its own while it trains (lib/domain/validation.h).
+struct ValidationSpec {
+  int64_t every_steps = 0;           // 0: no
+  int64_t every_epochs = 0;          // 0: no; both 0: it is not measured at all
+  std::vector<std::string> paths{};  // as data.paths; empty: what data.validation_share leaves out
+  int64_t batch = 0;                 // samples that are measured at a time; 0: a lane's of a step
+  std::string metric = "loss";       // by which one state is better than another
+  Better mode = Better::kSmaller;    //
+  double min_delta = 0;              // what is better by less than this is not
+  int64_t patience = 0;              // so many in a row that are no better end the job; 0: never
+
+  bool wanted() const { return every_steps > 0 || every_epochs > 0; }
+  bool operator==(const ValidationSpec&) const = default;
 };
 
 // Whether the rate of a step depends on how many steps there are in all.
@@ -84,6 +112,7 @@ struct TrainingSpec {
   int64_t epochs = 0;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
+  ValidationSpec validation{};
   std::vector<ParameterGroup> groups{};
   double ema_decay = 0;  // of a moving average of the parameters, kept as one more slot; 0: none
   double clip_norm = 0;  // 0: no clipping

@@ -30,7 +30,7 @@ absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
   if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
   if (!names.insert(t.name).second)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' occurs twice"));
-  if (t.kind == TensorKind::kParameter && t.type != TensorType::kFloat32)
+  if (t.kind != TensorKind::kBuffer && t.type != TensorType::kFloat32)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' is a parameter of ",
                                                    NameOf(t.type), "; parameters are float32"));
   int64_t n = 1;
@@ -73,17 +73,29 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   layout.parameter_elements_ = at;
   if (!place(TensorKind::kBuffer))
     return absl::InvalidArgumentError("the model has more than 2^40 elements");
-  const int64_t chunks =
-      ChunksIn(layout.parameter_elements_, size) + ChunksIn(at - layout.parameter_elements_, size);
+  const int64_t sums = at;
+  if (!place(TensorKind::kSum) || 4 * (at - sums) > kMaxChunkBytes)
+    return absl::InvalidArgumentError("the job has more sums than one chunk holds");
+  const int64_t chunks = ChunksIn(layout.parameter_elements_, size) +
+                         ChunksIn(sums - layout.parameter_elements_, size) + (at > sums ? 1 : 0);
   if (chunks > kMostChunks)  // before anything is allocated for them
     return absl::InvalidArgumentError(absl::StrCat(
         "chunk_bytes: the model has ", chunks, " chunks of ", chunk_bytes, " bytes; at most ",
         kMostChunks, " are allowed: make them larger, or the model smaller"));
   CutChunks(0, layout.parameter_elements_, size, TensorKind::kParameter, layout.chunks_);
   layout.parameter_chunks_ = layout.chunk_count();
-  CutChunks(layout.parameter_elements_, at, size, TensorKind::kBuffer, layout.chunks_);
+  CutChunks(layout.parameter_elements_, sums, size, TensorKind::kBuffer, layout.chunks_);
+  // What is learned of sums is a function of all of them, so they are not cut.
+  if (at > sums) layout.chunks_.push_back({sums, at - sums, TensorKind::kSum});
+  layout.model_elements_ = sums;
   layout.space_.elements = at;
   return layout;
+}
+
+FlatSpace Layout::ModelSpace() const {
+  FlatSpace model{space_.tensors, model_elements_};
+  std::erase_if(model.tensors, [](const Placed& t) { return t.spec.kind == TensorKind::kSum; });
+  return model;
 }
 
 std::vector<size_t> Layout::TensorsIn(int64_t offset, int64_t count) const {

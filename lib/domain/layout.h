@@ -37,12 +37,17 @@ class Layout {
  public:
   Layout() = default;
   // `tensors` in registration order: parameters are laid out in reverse, so that backward fills the
-  // space upwards; then the buffers, in chunks of their own. `chunk_bytes`: a multiple of 64, at
-  // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, a parameter that
-  // is not float32, an empty or negative dimension, more than 2^40 elements or kMostChunks chunks.
+  // space upwards; then the buffers, in chunks of their own; then the sums, which are one chunk.
+  // `chunk_bytes`: a multiple of 64, at most kMaxChunkBytes. kInvalidArgument: no parameter, a name
+  // twice, a parameter or a sum that is not float32, an empty or negative dimension, more than 2^40
+  // elements or kMostChunks chunks, or sums of more than kMaxChunkBytes.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
   int64_t elements() const { return space_.elements; }  // of the whole flat space, holes included
+  // Of parameters and buffers, without the sums behind them.
+  int64_t model_elements() const { return model_elements_; }
+  // What a task is bound to: the flat space without the sums.
+  FlatSpace ModelSpace() const;
   // Optimizer slots have this many each.
   int64_t parameter_elements() const { return parameter_elements_; }
   const FlatSpace& space() const { return space_; }
@@ -62,6 +67,7 @@ class Layout {
   std::vector<size_t> by_offset_;
   std::vector<Chunk> chunks_;
   int64_t parameter_elements_ = 0;
+  int64_t model_elements_ = 0;
   int32_t parameter_chunks_ = 0;
 };
 

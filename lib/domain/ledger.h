@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/ids.h"
 #include "lib/domain/job.h"
+#include "lib/domain/measure.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/view.h"
 
@@ -18,9 +19,11 @@ namespace muster {
 
 // A command rides in chunk 0's result and so is part of what is known of the step: it takes effect
 // at the step boundary after the step.
-enum class JobCommandKind { kCheckpoint, kStop };
+// kEnough comes from the state itself, and all members find it at the same step: what was measured
+// has been no better for as long as the job says.
+enum class JobCommandKind { kCheckpoint, kStop, kEnough };
 struct JobCommand {
-  int64_t id = 0;  // grows; given by the coordinator
+  int64_t id = 0;  // grows; given by the coordinator; 0 of kEnough
   JobCommandKind kind = JobCommandKind::kCheckpoint;
   auto operator<=>(const JobCommand&) const = default;
 };
@@ -50,6 +53,9 @@ struct StepRecord {
   std::vector<JobCommand> commands;
   bool skipped = false;        // it was not finite, and left the state as it was
   std::optional<double> norm;  // of the gradient before it is cut; nothing: it is not measured
+  // Of state(step), by metric, where the step measures it and was not skipped (validation.h).
+  std::vector<Measure> measures{};
+  int64_t cuts = 0;  // of the rate before this step, by schedule.kind: plateau
   bool operator==(const StepRecord&) const = default;
 };
 

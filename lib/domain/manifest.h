@@ -56,6 +56,7 @@ struct Manifest {
   int64_t unix_seconds = 0;  // when it was committed, for people
   uint64_t total_bytes = 0;  // of all segment files
   int64_t skipped = 0;       // steps before it that were not finite and left the state as it was
+  bool enough = false;       // validation.patience is used up: no step comes after it
   bool operator==(const Manifest&) const = default;
 };
 

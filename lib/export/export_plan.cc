@@ -10,7 +10,9 @@ std::vector<ExportItem> PlanExport(const Layout& layout, int32_t slots) {
   std::vector<ExportItem> items;
   for (int32_t slot = 0; slot <= slots; ++slot)
     for (const Placed& tensor : layout.tensors())
-      if (slot == 0 || tensor.spec.kind == TensorKind::kParameter) items.push_back({&tensor, slot});
+      if (tensor.spec.kind == TensorKind::kParameter ||
+          (slot == 0 && tensor.spec.kind == TensorKind::kBuffer))
+        items.push_back({&tensor, slot});
   return items;
 }
 

@@ -30,7 +30,7 @@ inline constexpr MetricEntry kCatalog[] = {
     {"muster_step_seconds", MetricKind::kHistogram, "seconds", "",
      "Time from the start of a step to the start of the next"},
     {"muster_step_phase_seconds_total", MetricKind::kCounter, "seconds", "phase",
-     "Step time by phase: input, compute, exposed_communication, update"},
+     "Step time by phase: input, compute, validation, exposed_communication, update"},
     {"muster_bytes_sent_total", MetricKind::kCounter, "bytes", "",
      "Bytes of frames handed to the network, headers included"},
     {"muster_bytes_received_total", MetricKind::kCounter, "bytes", "",

@@ -91,10 +91,11 @@ double Remaining(const ScheduleSpec& schedule, double t) {
 }
 
 // The share of the full rate at a step at or after the end of the warm-up.
-double Share(const ScheduleSpec& schedule, int64_t step, int64_t total_steps) {
+double Share(const ScheduleSpec& schedule, int64_t step, int64_t total_steps, int64_t cuts) {
   switch (schedule.kind) {
     case ScheduleKind::kConstant: return 1;
     case ScheduleKind::kStep: return Falls(schedule.gamma, step / schedule.step_size);
+    case ScheduleKind::kPlateau: return std::max(Falls(schedule.gamma, cuts), schedule.final_ratio);
     case ScheduleKind::kMilestones:
       return Falls(schedule.gamma, MilestonesUpTo(schedule.milestones, step));
     default: break;
@@ -111,11 +112,11 @@ double Share(const ScheduleSpec& schedule, int64_t step, int64_t total_steps) {
 }  // namespace
 
 double LearningRate(const OptimizerSpec& optimizer, const ScheduleSpec& schedule, int64_t step,
-                    int64_t total_steps) {
+                    int64_t total_steps, int64_t cuts) {
   MUSTER_CHECK(step >= 0 && step < total_steps);
   if (schedule.kind == ScheduleKind::kOneCycle)
     return OneCycle(optimizer.learning_rate, schedule, step, total_steps);
-  const double share = Share(schedule, step, total_steps);
+  const double share = Share(schedule, step, total_steps, cuts);
   const int64_t warmup = schedule.warmup_steps;
   if (step >= warmup) return optimizer.learning_rate * share;
   return optimizer.learning_rate *

@@ -45,12 +45,20 @@ ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& 
   return meta;
 }
 
-void Updater::Apply(const Chunk& chunk, Step step, std::optional<double> norm,
+double Updater::RateOf(Step step, int64_t cuts) const {
+  return LearningRate(training_.optimizer, training_.schedule, step.value(), total_steps_, cuts);
+}
+
+void Updater::Apply(const Chunk& chunk, Step step, double rate, std::optional<double> norm,
                     absl::Span<const float> result, absl::Span<const float> from,
                     absl::Span<float> to, const Slots& slots) {
   if (chunk.kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
-  const double rate =
-      LearningRate(training_.optimizer, training_.schedule, step.value(), total_steps_);
+  if (chunk.kind == TensorKind::kSum) {
+    if (IsMeasuredIn(training_, samples_, step))
+      return sums_.Apply(training_, step, result, from, to);
+    if (from.data() != to.data()) CopyFloats(from, to, copied_);
+    return;
+  }
   const absl::Span<const float> gradient = Clipped(result, norm);
   for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {
     const Range at = Within(chunk, run);
@@ -70,7 +78,7 @@ void Updater::Apply(const Chunk& chunk, Step step, std::optional<double> norm,
 
 void Updater::MoveAverage(const Chunk& chunk, Step step, absl::Span<const float> parameters,
                           const Slots& slots) {
-  if (chunk.kind == TensorKind::kBuffer || training_.ema_decay == 0) return;
+  if (chunk.kind != TensorKind::kParameter || training_.ema_decay == 0) return;
   const absl::Span<float> average = slots[SlotCount(training_.optimizer.kind)];
   if (step == Step(0)) return CopyFloats(parameters, average, copied_);
   for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {

@@ -11,6 +11,7 @@
 #include "lib/domain/layout.h"
 #include "lib/domain/message.h"
 #include "lib/domain/update_rules.h"
+#include "lib/domain/validation.h"
 #include "lib/optim/optim.h"
 #include "lib/wire/tensor_copy.h"
 
@@ -27,13 +28,24 @@ ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& 
 // state(step) → state(step + 1) of one chunk. Keeps a scratch chunk; used by one thread.
 class Updater {
  public:
-  Updater(const TrainingSpec& training, UpdateRules rules, int64_t total_steps, CopyCounter& copied)
-      : training_(training), rules_(std::move(rules)), total_steps_(total_steps), copied_(copied) {}
+  // `samples`: of the training data.
+  Updater(const TrainingSpec& training, UpdateRules rules, SumPlaces sums, uint64_t samples,
+          CopyCounter& copied)
+      : training_(training),
+        rules_(std::move(rules)),
+        sums_(std::move(sums)),
+        samples_(samples),
+        total_steps_(TotalSteps(training, samples)),
+        copied_(copied) {}
 
-  // `result` is the reduced gradient, which stays unchanged, or a buffer's new value. `norm` is
+  // Of a step, in which it has been cut so often before.
+  double RateOf(Step step, int64_t cuts) const;
+
+  // `result` is the reduced gradient, which stays unchanged, a buffer's new value, or the sums of
+  // what was measured. `norm` is
   // there exactly when the job clips. `to` may be `from`. `slots` are updated in place. What is
   // frozen stays as it is, and its slots +0.0.
-  void Apply(const Chunk& chunk, Step step, std::optional<double> norm,
+  void Apply(const Chunk& chunk, Step step, double rate, std::optional<double> norm,
              absl::Span<const float> result, absl::Span<const float> from, absl::Span<float> to,
              const Slots& slots);
 
@@ -48,6 +60,8 @@ class Updater {
 
   const TrainingSpec training_;
   const UpdateRules rules_;
+  const SumPlaces sums_;
+  const uint64_t samples_;
   const int64_t total_steps_;
   CopyCounter& copied_;
   std::unique_ptr<float[]> scratch_;  // of kMaxChunkBytes, made when first needed

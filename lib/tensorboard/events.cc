@@ -209,12 +209,11 @@ std::string HyperParameters(int64_t unix_ms, const std::string& run,
 
 std::string StepValues(const HistoryStep& step) {
   std::string values;
-  for (const HistorySeries& series : AllHistorySeries()) {
-    const std::optional<double> number = series.of(step);
-    if (!number || !std::isfinite(*number)) continue;
+  for (const auto& [name, number] : ValuesOf(step)) {
+    if (!std::isfinite(number)) continue;
     values += Bytes(summary::kValue,
-                    absl::StrCat(Bytes(value::kTag, series.name),
-                                 Float(value::kSimpleValue, static_cast<float>(*number))));
+                    absl::StrCat(Bytes(value::kTag, name),
+                                 Float(value::kSimpleValue, static_cast<float>(number))));
   }
   return values.empty() ? "" : Event(step.unix_ms, step.step, SummaryOf(values));
 }

@@ -184,6 +184,7 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
   MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
   MUSTER_RETURN_IF_ERROR(CheckSchedule(document, spec.training.schedule));
+  MUSTER_RETURN_IF_ERROR(CheckValidation(document, spec.training));
   return spec;
 }
 

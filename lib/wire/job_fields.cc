@@ -674,14 +674,15 @@ std::vector<FieldRule> ScheduleRules() {
   };
   return {
       Choice("schedule.kind", kTraining, MUSTER_MEMBER(training.schedule.kind),
-             {"constant", "linear", "cosine", "step", "milestones", "polynomial", "one_cycle"}),
+             {"constant", "linear", "cosine", "step", "milestones", "polynomial", "one_cycle",
+              "plateau"}),
       OnlyFor(Whole("schedule.warmup_steps", kTraining,
                     MUSTER_MEMBER(training.schedule.warmup_steps), 0, kMaxSteps),
               one_cycle),
       ForSchedules(Real("schedule.final_ratio", kTraining,
                         MUSTER_MEMBER(training.schedule.final_ratio), {0, 1}),
-                   "linear, cosine, polynomial", ScheduleKind::kLinear, ScheduleKind::kCosine,
-                   ScheduleKind::kPolynomial),
+                   "linear, cosine, polynomial, plateau", ScheduleKind::kLinear,
+                   ScheduleKind::kCosine, ScheduleKind::kPolynomial, ScheduleKind::kPlateau),
       ForSchedules(Later(Real("schedule.power", kTraining, MUSTER_MEMBER(training.schedule.power),
                               {.min = 0, .max = 100, .above_min = true})),
                    "polynomial", ScheduleKind::kPolynomial),
@@ -691,13 +692,58 @@ std::vector<FieldRule> ScheduleRules() {
       ForSchedules(Later(Milestones()), "milestones", ScheduleKind::kMilestones),
       ForSchedules(
           Later(Real("schedule.gamma", kTraining, MUSTER_MEMBER(training.schedule.gamma), {0, 1})),
-          "step, milestones", ScheduleKind::kStep, ScheduleKind::kMilestones),
+          "step, milestones, plateau", ScheduleKind::kStep, ScheduleKind::kMilestones,
+          ScheduleKind::kPlateau),
+      ForSchedules(Later(Whole("schedule.patience", kTraining,
+                               MUSTER_MEMBER(training.schedule.patience), 0, kMaxSteps)),
+                   "plateau", ScheduleKind::kPlateau),
       one_cycle_only(Real("schedule.pct_start", kTraining,
                           MUSTER_MEMBER(training.schedule.pct_start), {0, 1})),
       one_cycle_only(Real("schedule.div_factor", kTraining,
                           MUSTER_MEMBER(training.schedule.div_factor), divisor)),
       one_cycle_only(Real("schedule.final_div_factor", kTraining,
                           MUSTER_MEMBER(training.schedule.final_div_factor), divisor)),
+  };
+}
+
+// How good the model is while it trains, and what follows from it.
+std::vector<FieldRule> ValidationRules() {
+  constexpr size_t kLongestMetric = 64;
+  const auto wanted = [](const JobSpec& spec) {
+    return spec.training.validation.wanted()
+               ? ""
+               : "is for jobs with validation.every_steps or validation.every_epochs";
+  };
+  const auto judged = [wanted](const JobSpec& spec) -> std::string {
+    const TrainingSpec& training = spec.training;
+    if (!training.validation.wanted()) return wanted(spec);
+    const bool is_used =
+        training.validation.patience > 0 || training.schedule.kind == ScheduleKind::kPlateau;
+    return is_used ? "" : "is for validation.patience, or schedule.kind: plateau";
+  };
+  return {
+      Later(Whole("validation.every_steps", kTraining,
+                  MUSTER_MEMBER(training.validation.every_steps), 0, kMaxSteps)),
+      Later(Whole("validation.every_epochs", kTraining,
+                  MUSTER_MEMBER(training.validation.every_epochs), 0, int64_t{1} << 20)),
+      OnlyFor(Later(Texts("validation.paths", kTraining, MUSTER_MEMBER(training.validation.paths),
+                          false)),
+              wanted),
+      OnlyFor(Later(Whole("validation.batch", kTraining, MUSTER_MEMBER(training.validation.batch),
+                          0, kMostSamplesPerStep)),
+              wanted),
+      OnlyFor(Later(Text("validation.metric", kTraining, MUSTER_MEMBER(training.validation.metric),
+                         "at most 64 bytes", kLongestMetric)),
+              judged),
+      OnlyFor(Later(Choice("validation.mode", kTraining, MUSTER_MEMBER(training.validation.mode),
+                           {"min", "max"})),
+              judged),
+      OnlyFor(Later(Real("validation.min_delta", kTraining,
+                         MUSTER_MEMBER(training.validation.min_delta), {0, 1e30})),
+              judged),
+      OnlyFor(Later(Whole("validation.patience", kTraining,
+                          MUSTER_MEMBER(training.validation.patience), 0, kMaxSteps)),
+              wanted),
   };
 }
 
@@ -747,7 +793,7 @@ std::vector<FieldRule> OtherRules() {
 
 std::vector<FieldRule> MakeFieldRules() {
   std::vector<FieldRule> all;
-  for (auto* part : {TaskRules, OptimizerRules, ScheduleRules, OtherRules})
+  for (auto* part : {TaskRules, OptimizerRules, ScheduleRules, ValidationRules, OtherRules})
     for (FieldRule& rule : part()) all.push_back(std::move(rule));
   return all;
 }

@@ -181,6 +181,24 @@ absl::Status CheckSchedule(const Document& document, const ScheduleSpec& schedul
   return absl::OkStatus();
 }
 
+absl::Status CheckValidation(const Document& document, const TrainingSpec& training) {
+  const ValidationSpec& validation = training.validation;
+  const bool is_plateau = training.schedule.kind == ScheduleKind::kPlateau;
+  if (is_plateau && !validation.wanted())
+    return ErrorAt(document, "schedule.kind",
+                   "plateau needs measures: give validation.every_steps or every_epochs");
+  if (is_plateau && training.sync == Sync::kServer)
+    return ErrorAt(document, "schedule.kind",
+                   "plateau is for sync: allreduce; servers know only their part of the state, and "
+                   "not what was measured");
+  const bool has_data = !validation.paths.empty() || training.data.validation_share > 0;
+  if (validation.wanted() && !has_data)
+    return ErrorAt(document, "validation.paths",
+                   "is missing; name files to measure the model with, or leave a part of the data "
+                   "out of training by data.validation_share");
+  return absl::OkStatus();
+}
+
 absl::Status ReadMilestones(const Document& document, const json& value,
                             std::vector<int64_t>& milestones) {
   const std::string field = "schedule.milestones";

@@ -51,10 +51,14 @@ absl::Status CheckRanges(const v1::Manifest& message) {
   return absl::OkStatus();
 }
 
+TensorKind KindOf(const v1::Manifest::Tensor& message) {
+  if (message.sum()) return TensorKind::kSum;
+  return message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
+}
+
 absl::StatusOr<TensorSpec> TensorFrom(const v1::Manifest::Tensor& message) {
-  TensorSpec tensor{message.name(),
-                    {message.shape().begin(), message.shape().end()},
-                    message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter};
+  TensorSpec tensor{
+      message.name(), {message.shape().begin(), message.shape().end()}, KindOf(message)};
   if (message.type().empty()) return tensor;
   const std::optional<TensorType> type = TensorTypeOf(message.type());
   if (!type)
@@ -97,6 +101,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
     out.set_name(tensor.name);
     out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
     out.set_buffer(tensor.kind == TensorKind::kBuffer);
+    out.set_sum(tensor.kind == TensorKind::kSum);
     if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
   }
   message.set_chunk_bytes(manifest.chunk_bytes);
@@ -105,6 +110,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
   message.set_unix_seconds(manifest.unix_seconds);
   message.set_total_bytes(manifest.total_bytes);
   message.set_skipped(manifest.skipped);
+  message.set_enough(manifest.enough);
   return message;
 }
 
@@ -146,6 +152,7 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
   manifest.unix_seconds = message.unix_seconds();
   manifest.total_bytes = message.total_bytes();
   manifest.skipped = message.skipped();
+  manifest.enough = message.enough();
   return manifest;
 }
 

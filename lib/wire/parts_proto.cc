@@ -7,6 +7,7 @@
 #include "lib/base/speaks.h"
 #include "lib/base/status.h"
 #include "lib/domain/tensor_type.h"
+#include "lib/domain/validation.h"
 
 namespace muster {
 namespace {
@@ -19,6 +20,7 @@ void Write(const TensorSpec& tensor, v1::NumericEnvironment::Tensor& out) {
   out.set_name(tensor.name);
   out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
   out.set_buffer(tensor.kind == TensorKind::kBuffer);
+  out.set_sum(tensor.kind == TensorKind::kSum);
   if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
 }
 
@@ -26,6 +28,8 @@ TensorSpec Read(Reader& reader, const v1::NumericEnvironment::Tensor& message) {
   TensorSpec tensor;
   tensor.name = reader.Text("name", message.name());
   tensor.kind = message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
+  if (message.sum()) tensor.kind = TensorKind::kSum;
+  reader.Require(!message.sum() || !message.buffer(), "sum", "of a buffer");
   if (!message.type().empty()) {
     const std::optional<TensorType> type = TensorTypeOf(message.type());
     reader.Require(type.has_value(), "type", "is no type of a tensor");
@@ -196,7 +200,7 @@ void Write(const JobCommand& command, v1::JobCommand& out) {
 
 JobCommand Read(Reader& reader, const v1::JobCommand& message) {
   return {reader.Number("id", message.id()),
-          reader.Enum("kind", message.kind(), JobCommandKind::kStop)};
+          reader.Enum("kind", message.kind(), JobCommandKind::kEnough)};
 }
 
 void Write(const std::vector<JobCommand>& commands, ProtoCommands& out) {
@@ -240,6 +244,12 @@ void Write(const StepRecord& record, v1::StepRecord& out) {
   out.set_skipped(record.skipped);
   if (record.norm) out.set_norm(*record.norm);
   out.set_without_weight(record.without_weight);
+  for (const Measure& measure : record.measures) {
+    v1::Measure& one = *out.add_measures();
+    one.set_sum(measure.sum);
+    one.set_weight(measure.weight);
+  }
+  out.set_cuts(record.cuts);
 }
 
 StepRecord Read(Reader& reader, const v1::StepRecord& message) {
@@ -266,6 +276,10 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
   record.skipped = message.skipped();
   if (message.has_norm()) record.norm = message.norm();
   record.without_weight = message.without_weight();
+  record.cuts = reader.Number("cuts", message.cuts());
+  if (!reader.Count("measures", message.measures_size(), kMostMetrics)) return record;
+  for (const v1::Measure& measure : message.measures())
+    record.measures.push_back({measure.sum(), measure.weight()});
   return record;
 }
 

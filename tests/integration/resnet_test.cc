@@ -46,8 +46,9 @@ TEST(ResNetTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   const std::string spec = absl::StrCat(
       "name: resnet\ntask: resnet\nparameters: {width: 8}\n", "data: {format: cifar10, paths: [",
       folder / "train",
-      "], mean: [0.5], deviation: [0.25], crop: 2, flip: true}\nbatch: 48\nlanes: 6\nepochs: 8\n",
-      "optimizer: {kind: adamw, learning_rate: 0.02}\n");
+      "], mean: [0.5], deviation: [0.25], crop: 2, flip: true, validation_share: 0.1}\n",
+      "validation: {every_epochs: 3}\nbatch: 48\nlanes: 6\nepochs: 8\noptimizer: {kind: adamw, "
+      "learning_rate: 0.02}\n");
   const std::string plugins = MUSTER_TEST_PLUGINS "/example_resnet";
   ExpectSameBitsOnAnyNumber({.spec = spec, .dir = folder / "job", .plugins = plugins});
   Program evaluate({MUSTER_PROGRAMS "/muster", "evaluate", "--dir", folder / "job-1", "--plugins",
@@ -56,6 +57,12 @@ TEST(ResNetTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   const auto measured = nlohmann::json::parse(evaluate.output());
   EXPECT_EQ(measured["samples"], 100);
   EXPECT_GT(measured["metrics"]["accuracy"], 0.5) << "chance is 0.1";
+  Program left_out({MUSTER_PROGRAMS "/muster", "evaluate", "--dir", folder / "job-1", "--plugins",
+                    plugins, "--json"});
+  ASSERT_EQ(left_out.End(), 0) << left_out.output();
+  const int samples = nlohmann::json::parse(left_out.output()).value("samples", 0);
+  EXPECT_GT(samples, 20) << "about a tenth of 400, which it was not trained with";
+  EXPECT_LT(samples, 60);
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ Value SlotOf(const SimState& state, int32_t slot, size_t chunk) {
 }
 
 int32_t LastSlot(const Terms& terms, size_t chunk) {
-  return terms.buffer(chunk) ? 0 : terms.slots();
+  return terms.parameter(chunk) ? terms.slots() : 0;
 }
 
 }  // namespace

@@ -99,6 +99,8 @@ constexpr Row kRows[] = {
     {Corner::kJoinsOfOtherStarts, "members turned away that were told of another start", 100},
     {Corner::kFreeOrderSteps, "steps summed in free order", 1000},
     {Corner::kBufferSteps, "steps of models with buffers", 1000},
+    {Corner::kMeasures, "states that were measured", 400},
+    {Corner::kEnough, "jobs that were done when what is measured was enough", 10},
     {Corner::kAudits, "audits", 300},
     {Corner::kTwinDigests, "digests equal to the undisturbed one's", 300},
     {Corner::kUnsavedEnds, "jobs that are done without a checkpoint of their end", 30},

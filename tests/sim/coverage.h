@@ -92,6 +92,8 @@ enum class Corner {
   kJoinsOfOtherStarts,
   kFreeOrderSteps,
   kBufferSteps,
+  kMeasures,
+  kEnough,
   kAudits,
   kTwinDigests,
   kUnsavedEnds,

@@ -36,7 +36,7 @@ bool IsActive(const coordinator::JobJournal& journal) {
 }
 
 bool AsksForStop(const coordinator::JobJournal& journal) {
-  return journal.ending.stop_asked && !journal.ending.stop_at;
+  return journal.ending.stop_asked && !journal.ending.stop_at && !journal.ending.enough_at;
 }
 
 // Else it goes on from an older checkpoint, if at all, and only then what was run beyond that is
@@ -506,7 +506,8 @@ void Invariants::CheckSentAway(const MemberId& member, const std::string& why) {
 
 // A step may be done again in a later view, by those who did not hear of its end. But nobody tells
 // of an older view than the first who told, and those of one view name the same holders of lanes.
-// A member that a view has left out may tell late what it did before, and nobody listens to it.
+// A member that a view has left out may tell late what it did before, and nobody listens to it. Of
+// a server that knows no weight only the fingerprint counts.
 void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
   CheckNoStopIsDue();
   if (const auto* sealed = std::get_if<Sealed>(&message)) sealed_[from] = *sealed;
@@ -519,7 +520,7 @@ void Invariants::CheckTold(const MemberId& from, const ToCoordinator& message) {
     const auto known = job->store.ledger.find({record.lineage, record.step});
     if (known == job->store.ledger.end()) continue;
     const StepRecord& first = known->second;
-    if (record.view < first.view)
+    if (record.view < first.view && !record.without_weight)
       Violate(*job, absl::StrCat("the record of step ", record.step.value(), " of ", from.name,
                                  " is of view ", record.view.value(), ", the first one of view ",
                                  first.view.value()));
@@ -742,12 +743,15 @@ void Invariants::CheckEnd(SimJob& job, TermNumber term) {
   CheckAudit(job);
   if (journal.phase == JobPhase::kStopped && HasSavedItsStop(job)) CheckAccount(job);
   if (journal.phase != JobPhase::kDone) return;
-  const Step end(job.options.steps);
-  CheckStop(job, term);
+  const Step end = job.reference.End();
+  CheckStop(job, end, term);
   around_.coverage.Add(Corner::kSteps, end.value());
   if (job.options.order == SumOrder::kFree)
     around_.coverage.Add(Corner::kFreeOrderSteps, end.value());
   if (job.options.buffers > 0) around_.coverage.Add(Corner::kBufferSteps, end.value());
+  if (job.options.validation_every > 0)
+    around_.coverage.Add(Corner::kMeasures, end.value() / job.options.validation_every);
+  if (end < Step(job.options.steps)) around_.coverage.Add(Corner::kEnough);
   CheckDigest(job, end);
   CheckAccount(job);
 }
@@ -755,7 +759,7 @@ void Invariants::CheckEnd(SimJob& job, TermNumber term) {
 // Without a checkpoint of the end there is nothing to compute it from.
 void Invariants::CheckDigest(SimJob& job, Step end) {
   const std::string& digest = job.store.journal->ending.digest;
-  if (job.store.journal->spec.runtime.checkpoint.at_end) {
+  if (job.store.journal->spec.runtime.checkpoint.at_end || end < Step(job.options.steps)) {
     if (digest != job.reference.DigestAt(end))
       Violate(job, "the final state has another digest than that of an undisturbed run");
     return around_.coverage.Add(Corner::kTwinDigests);
@@ -771,25 +775,25 @@ void Invariants::CheckDigest(SimJob& job, Step end) {
 // next one. If their view was sealed before, the stop may be lost for the moment between two
 // sessions, which costs a few steps more. A coordinator that died meanwhile costs any number, until
 // the next one has given it again.
-void Invariants::CheckStop(const SimJob& job, TermNumber term) {
+void Invariants::CheckStop(const SimJob& job, Step end, TermNumber term) {
   constexpr int64_t kWellBefore = 10;
   const coordinator::JobJournal& journal = *job.store.journal;
-  if (journal.ending.stop_at && journal.ending.stop_at->value() < job.options.steps)
+  if (journal.ending.stop_at && *journal.ending.stop_at < end)
     Violate(job, absl::StrCat("it was stopped at step ", journal.ending.stop_at->value(),
                               " and is done nevertheless"));
   const std::optional<StopGiven>& given = job.stop_given;
   if (!given || given->start != journal.start || given->term != term) return;
-  if (given->step.value() + kWellBefore <= job.options.steps)
+  if (given->step + kWellBefore <= end)
     Violate(job, absl::StrCat("it was told to stop in step ", given->step.value(), " of ",
-                              job.options.steps, " and is done nevertheless"));
+                              end.value(), " and is done nevertheless"));
 }
 
 // Runs the real audit over what was persisted.
-void Invariants::CheckAudit(const SimJob& job) {
+void Invariants::CheckAudit(SimJob& job) {
   const coordinator::JobJournal& journal = *job.store.journal;
   if (journal.lineages.empty()) return;
   const Step recorded = job.store.Recorded();
-  if (journal.phase == JobPhase::kDone && recorded < Step(job.options.steps))
+  if (journal.phase == JobPhase::kDone && recorded < job.reference.End())
     return Violate(job, absl::StrCat("it is done, but step ", recorded.value(), " has no record"));
   const auto ancestry =
       Ancestry(journal.lineages, job.store.Records(), journal.lineages.back().number, recorded);

@@ -104,8 +104,8 @@ class Invariants {
   void CheckHolders(const SimJob& job, const Heal& heal);
   void CheckSilence(const SimJob& job, const MemberId& member);
   void CheckDigest(SimJob& job, Step end);
-  void CheckStop(const SimJob& job, TermNumber term);
-  void CheckAudit(const SimJob& job);
+  void CheckStop(const SimJob& job, Step end, TermNumber term);
+  void CheckAudit(SimJob& job);
   void CheckAccount(const SimJob& job);
 
   Around around_;

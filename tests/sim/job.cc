@@ -20,6 +20,8 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.training.order = options.order;
   spec.training.chunk_bytes = 64;
   spec.training.optimizer.kind = options.optimizer;
+  spec.training.validation.every_steps = options.validation_every;
+  spec.training.validation.patience = options.patience;
   spec.runtime.workers_max = options.workers;
   spec.runtime.workers_min = options.workers_min;
   spec.runtime.servers = options.sync == Sync::kServer ? options.servers : 0;
@@ -42,6 +44,9 @@ NumericEnvironment EnvironmentOf(const JobOptions& options) {
     environment.tensors.push_back({absl::StrCat("t", c), {16}, TensorKind::kParameter});
   for (int32_t c = 0; c < options.buffers; ++c)
     environment.tensors.push_back({absl::StrCat("b", c), {16}, TensorKind::kBuffer});
+  if (options.validation_every > 0)
+    for (const char* name : {"validation/loss", "validation/learned"})
+      environment.tensors.push_back({name, {16}, TensorKind::kSum});
   return environment;
 }
 
@@ -101,6 +106,7 @@ SimJob::SimJob(const JobOptions& job_options)
 std::vector<TensorKind> SimJob::Kinds() const {
   std::vector<TensorKind> kinds(static_cast<size_t>(options.chunks), TensorKind::kParameter);
   kinds.insert(kinds.end(), static_cast<size_t>(options.buffers), TensorKind::kBuffer);
+  if (options.validation_every > 0) kinds.push_back(TensorKind::kSum);
   return kinds;
 }
 

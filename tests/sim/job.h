@@ -23,9 +23,11 @@ struct JobOptions {
   int32_t workers_min = 1;
   int32_t servers = 2;
   int32_t lanes = 4;
-  int32_t chunks = 4;   // of parameters
-  int32_t buffers = 0;  // further chunks
-  int64_t batch = 0;    // 0: one sample a lane
+  int32_t chunks = 4;            // of parameters
+  int32_t buffers = 0;           // further chunks
+  int64_t validation_every = 0;  // steps; 0: nothing is measured, and there is no chunk of sums
+  int64_t patience = 0;          // measures that are no better, after which it is enough; 0: never
+  int64_t batch = 0;             // 0: one sample a lane
   int64_t steps = 20;
   int64_t checkpoint_every = 5;
   int64_t fingerprint_ms = 0;  // what a worker's fingerprint takes at least

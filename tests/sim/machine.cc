@@ -179,7 +179,8 @@ void Machine::Handle(StateApplied event) {
   const bool sealed =
       !member_.active() && member_.view() && member_.sealed() > member_.view()->number;
   if (sealed) outside_.coverage->Add(Corner::kAppliedAfterSeal);
-  Feed(Applied{event.step, std::move(event.not_finite)});
+  Feed(Applied{event.step, std::move(event.not_finite),
+               terms_.MeasuredIn(*memory_.Values(event.step + 1))});
 }
 
 void Machine::Handle(LanesAbandoned event) { Feed(event.abandoned); }
@@ -214,7 +215,7 @@ void Machine::CheckLoaded(const Make& make, const SimState& state) {
   for (ChunkId chunk : make.chunks) {
     const auto c = static_cast<size_t>(chunk.value());
     bool same = (*state.values)[c] == right.values[c];
-    if (state.slots && !terms_.buffer(c))
+    if (state.slots && terms_.parameter(c))
       same = same && SlotsOf(*state.slots, c) == SlotsOf(right.slots, c);
     if (!same)
       outside_.violate(
@@ -406,7 +407,7 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
     SlotValues& slots = memory_.Slots();
     const Value old = (*memory_.Values(a.step))[c];
     Value& to = memory_.ReceiveBuffer(a.step)[c];
-    to = a.skip ? old : terms_.NewValue(c, old, SlotsOf(slots, c), sums_[c], norm);
+    to = a.skip ? old : terms_.NewValue(a.step, c, old, SlotsOf(slots, c), sums_[c], norm);
     for (size_t s = 0; s < slots.size() && !a.skip; ++s)
       slots[s][c] = terms_.NewSlot(s, slots[s][c], sums_[c], norm);
     if (to != RightResult(a.step, chunk))
@@ -414,6 +415,7 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
           "server: chunk ", c, " of state(", a.step.value() + 1, ") is another term (",
           old == right.values[c] ? "" : "old value, ", sums_[c] == right.sums[c] ? "" : "sum, ",
           norm == right.norm ? "" : "norm, ", "slot?)"));
+    if (terms_.sum(c)) done.measured = Terms::MeasuredOf(to);
     done.chunks.push_back({chunk, sum_meta_[c]});
     if (a.skip) done.chunks.back().meta.finite = false;
   }

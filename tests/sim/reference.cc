@@ -21,6 +21,14 @@ const Reference::State& Reference::At(Step step) {
   return states_[static_cast<size_t>(step.value())];
 }
 
+Step Reference::End() {
+  const Step all(terms_.training().steps);
+  for (Step s(1); s < all; s = s + 1)
+    if (const auto measured = terms_.MeasuredIn(At(s).values); measured && measured->learned.enough)
+      return s;
+  return all;
+}
+
 std::string Reference::DigestAt(Step step) {
   const State& state = At(step);
   return DigestOf(terms_, state.values, state.slots);
@@ -66,7 +74,7 @@ void Reference::Advance() {
   next.slots.resize(now.slots.size());
   for (size_t c = 0; c < now.values.size(); ++c) {
     next.values.push_back(
-        terms_.NewValue(c, now.values[c], SlotsOf(now.slots, c), now.sums[c], now.norm));
+        terms_.NewValue(step, c, now.values[c], SlotsOf(now.slots, c), now.sums[c], now.norm));
     for (size_t s = 0; s < now.slots.size(); ++s)
       next.slots[s].push_back(terms_.NewSlot(s, now.slots[s][c], now.sums[c], now.norm));
   }
@@ -78,7 +86,7 @@ std::string DigestOf(const Terms& terms, const std::vector<Value>& values,
   Value digest = terms.WholeState(values);
   for (const std::vector<Value>& slot : slots)
     for (size_t c = 0; c < slot.size(); ++c)
-      if (!terms.buffer(c)) digest = Mix64(digest, slot[c]);
+      if (terms.parameter(c)) digest = Mix64(digest, slot[c]);
   return absl::StrFormat("%016x", digest);
 }
 

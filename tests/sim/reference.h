@@ -25,6 +25,8 @@ class Reference {
   };
   const State& At(Step step);
   std::string DigestAt(Step step);
+  // The state that the job is done at: that after all its steps, or the first that is enough.
+  Step End();
 
  private:
   struct Node {

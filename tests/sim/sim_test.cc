@@ -47,7 +47,7 @@ TEST(Launches, KeepEveryInvariant) {
 std::vector<StepRecord> RecordsThatCount(const SimJob& job) {
   const coordinator::JobJournal& journal = *job.store.journal;
   return Ancestry(journal.lineages, job.store.Records(), journal.lineages.back().number,
-                  Step(job.options.steps))
+                  job.store.Recorded())
       .value();
 }
 

@@ -141,7 +141,7 @@ void TrainThread::Run(const DoApply& command) {
       SlotValues& slots = *command.state.slots;
       const Value result = (*command.results)[c];
       (*command.state.values)[c] =
-          terms_.NewValue(c, (*before)[c], SlotsOf(slots, c), result, norm);
+          terms_.NewValue(command.apply.step, c, (*before)[c], SlotsOf(slots, c), result, norm);
       for (size_t s = 0; s < slots.size(); ++s)
         slots[s][c] = terms_.NewSlot(s, slots[s][c], result, norm);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/base/hash.h"
@@ -13,6 +14,7 @@
 #include "lib/domain/lanes.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
 
 namespace muster::sim {
 
@@ -34,10 +36,13 @@ class Terms {
   int32_t chunks() const { return static_cast<int32_t>(kinds_.size()); }
   int32_t slots() const { return slots_; }
   bool buffer(size_t chunk) const { return kinds_[chunk] == TensorKind::kBuffer; }
+  bool parameter(size_t chunk) const { return kinds_[chunk] == TensorKind::kParameter; }
+  bool sum(size_t chunk) const { return kinds_[chunk] == TensorKind::kSum; }
 
-  Value Initial(size_t chunk) const { return Mix64(1, chunk); }
+  Value Initial(size_t chunk) const { return sum(chunk) ? 0 : Mix64(1, chunk); }
   Value ZeroSlot(size_t chunk) const { return Mix64(2, chunk); }
   Value Gradient(Value state, Step step, LaneId lane, size_t chunk) const {
+    if (sum(chunk) && !IsMeasuredIn(training_, samples_, step)) return 0;
     return Mix64(Mix64(3, state),
                  Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
                  chunk);
@@ -45,6 +50,7 @@ class Terms {
   // Adds two children of a node. A buffer has one contributor, lane 0, which is on the left.
   Value Sum(size_t chunk, Value left, Value right) const {
     if (buffer(chunk)) return left;
+    if (sum(chunk)) return left + right;  // exact in any order
     return training_.order == SumOrder::kFree ? left + right : Mix64(Mix64(4, left), right);
   }
   Value WholeState(const std::vector<Value>& values) const {
@@ -67,18 +73,43 @@ class Terms {
   }
   bool Skips(Step step) const { return training_.on_nan != OnNan::kContinue && !IsFinite(step); }
   double SquareOf(size_t chunk, Value sum) const {
-    const bool counts = training_.clip_norm > 0 && !buffer(chunk);
+    const bool counts = training_.clip_norm > 0 && parameter(chunk);
     return counts ? static_cast<double>(Mix64(6, sum) % 1000003) : 0;
   }
-  Value NewValue(size_t chunk, Value old, const std::vector<Value>& slots, Value sum,
+  Value NewValue(Step step, size_t chunk, Value old, const std::vector<Value>& slots, Value sum,
                  double norm) const {
     if (buffer(chunk)) return sum;
+    if (this->sum(chunk)) return NewSums(step, old, sum);
     Value v = Mix64(7, old);
     for (Value slot : slots) v = Mix64(v, slot);
     return Mix64(v, Mix64(sum, static_cast<uint64_t>(norm * 64)));
   }
   Value NewSlot(size_t slot, Value old, Value sum, double norm) const {
     return Mix64(Mix64(8 + slot, old), sum, static_cast<uint64_t>(norm * 64));
+  }
+
+  // What the chunk of sums holds, where there is one: it is the last.
+  std::optional<MeasuredState> MeasuredIn(const std::vector<Value>& values) const {
+    if (kinds_.back() != TensorKind::kSum) return std::nullopt;
+    return MeasuredOf(values.back());
+  }
+  // Its value is no hash alone: what is learned can be read in it.
+  static MeasuredState MeasuredOf(Value value) {
+    const auto take = [&value](int bits) {
+      const Value low = value & ((Value{1} << bits) - 1);
+      value >>= bits;
+      return low;
+    };
+    MeasuredState measured;
+    const auto mean = static_cast<double>(take(10)), best = static_cast<double>(take(10));
+    if (take(1) == 1) measured.learned.best = best;
+    measured.learned.since_best = static_cast<int64_t>(take(8));
+    measured.learned.enough = take(1) == 1;
+    const auto next = static_cast<int64_t>(take(20));
+    if (next == 0) return measured;
+    measured.step = Step(next - 1);
+    measured.measures = {{mean, 1}};
+    return measured;
   }
 
   int64_t Weight(Step step, LaneId lane) const {
@@ -94,6 +125,21 @@ class Terms {
   uint64_t samples() const { return samples_; }
 
  private:
+  Value NewSums(Step step, Value old, Value sum) const {
+    if (!IsMeasuredIn(training_, samples_, step)) return old;
+    const auto mean = Mix64(11, sum) % 1000;
+    const Learned learned =
+        Learn(training_, MeasuredOf(old).learned, step, static_cast<double>(mean));
+    Value value = Mix64(12, sum);
+    const auto put = [&value](int bits, Value low) { value = value << bits | low; };
+    put(20, static_cast<Value>(step.value() + 1));
+    put(1, learned.enough ? 1 : 0);
+    put(8, static_cast<Value>(learned.since_best) & 255);
+    put(1, 1);
+    put(10, static_cast<Value>(learned.best.value_or(0)));
+    put(10, mean);
+    return value;
+  }
   size_t parameters() const {
     return static_cast<size_t>(std::count(kinds_.begin(), kinds_.end(), TensorKind::kParameter));
   }

@@ -365,7 +365,7 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
   train.failpoints = &failpoints_;
   train.make_task = options.make_task;
   if (!train.make_task)
-    train.make_task = [](const TrainingSpec& training) { return MakeCounting(training); };
+    train.make_task = [](const TrainingSpec& training, DataPart) { return MakeCounting(training); };
   trainer_ = std::make_unique<worker::Trainer>(train);
   train_thread_ = std::thread([this] {
     try {

@@ -27,6 +27,7 @@ namespace {
 
 constexpr int64_t kFloat = sizeof(float);
 // Measured: threads, connections and metrics, which a worker with a job has besides.
+constexpr uint64_t kProbedSamples = 64;
 constexpr int64_t kOfAMember = int64_t{16} << 20;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -39,15 +40,31 @@ class Bench {
         task_(task),
         layout_(std::move(layout)),
         pool_(static_cast<size_t>(layout_.elements())),
-        runner_(task, spec.training, /*counter=*/nullptr, train_metrics_, failpoints_) {}
+        runner_(task, layout_, spec.training, /*measures=*/nullptr, /*counter=*/nullptr,
+                train_metrics_, failpoints_) {}
 
   absl::Status Begin() {
     MUSTER_RETURN_IF_ERROR(UpdateRules::Make(training_, layout_).status());
-    MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.space()));
+    MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.ModelSpace()));
     program_ = MemoryNow().now;
     state_ = pool_.BorrowZeroed();
-    MUSTER_RETURN_IF_ERROR(task_.Initialize(training_.seed, state_->all()));
+    MUSTER_RETURN_IF_ERROR(task_.Initialize(training_.seed, Model()));
     gradient_ = pool_.BorrowZeroed();
+    return absl::OkStatus();
+  }
+
+  // What the first weights measure.
+  absl::Status Measure(LaneMeasures& measures, CheckReport& report) {
+    MUSTER_RETURN_IF_ERROR(measures.Bind(layout_));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
+                            measures.Probe(kProbedSamples, Model()));
+    report.validation = CheckedValidation{measures.task().SampleCount(),
+                                          measures.task().DataHash(),
+                                          measures.task().DataLeftOut(),
+                                          {}};
+    std::vector<muster::Measure> pairs;
+    for (const TaskMetricSum& sum : sums) pairs.push_back({sum.sum, sum.weight});
+    report.validation->values = ValuesOf(MetricsIn(measures.sum_tensors()), pairs);
     return absl::OkStatus();
   }
 
@@ -112,6 +129,9 @@ class Bench {
   }
 
  private:
+  absl::Span<float> Model() const {
+    return state_->all().first(static_cast<size_t>(layout_.model_elements()));
+  }
   absl::StatusOr<LaneOutput> Run(LaneId lane) {
     const absl::Span<float> gradient = gradient_->all();
     std::fill(gradient.begin(), gradient.end(), 0.0F);
@@ -156,7 +176,8 @@ void Judge(CheckReport& report) {
 
 }  // namespace
 
-absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, const CheckOptions& options) {
+absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures* measures,
+                                  const CheckOptions& options) {
   CheckReport report;
   report.spec = spec;
   report.tensors = task.Tensors();
@@ -170,10 +191,14 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, const CheckOp
     if (tensor.kind == TensorKind::kParameter) report.parameters += tensor.Elements();
   report.steps_per_epoch = StepsPerEpoch(spec.training, report.samples);
   report.steps = TotalSteps(spec.training, report.samples);
-  absl::StatusOr<Layout> layout = Layout::Make(report.tensors, ChunkBytes(spec.training));
+  std::vector<TensorSpec> tensors = report.tensors;
+  if (measures != nullptr)
+    tensors.insert(tensors.end(), measures->sum_tensors().begin(), measures->sum_tensors().end());
+  absl::StatusOr<Layout> layout = Layout::Make(tensors, ChunkBytes(spec.training));
   if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
   Bench bench(spec, task, *std::move(layout));
   MUSTER_RETURN_IF_ERROR(bench.Begin());
+  if (measures != nullptr) MUSTER_RETURN_IF_ERROR(bench.Measure(*measures, report));
   MUSTER_RETURN_IF_ERROR(bench.RunLane(report));
   report.memory = bench.Memory();
   MUSTER_RETURN_IF_ERROR(bench.RunAgain(report));

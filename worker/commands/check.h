@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/domain/history.h"
 #include "lib/domain/job.h"
 #include "muster/task.h"
+#include "worker/runtime/lane_measures.h"
 
 namespace muster::worker {
 
@@ -50,6 +52,14 @@ struct CheckedGradient {
   bool agrees = true;
 };
 
+// What the model is measured with, of a job that has validation.
+struct CheckedValidation {
+  uint64_t samples = 0;
+  std::string data_hash;
+  std::string left_out;
+  std::vector<MetricValue> values;  // of the first weights, over the first samples
+};
+
 struct CheckReport {
   JobSpec spec;
   std::string plugin;  // empty: the task is part of Muster
@@ -58,6 +68,7 @@ struct CheckReport {
   uint64_t samples = 0;
   std::string data_hash;
   std::string left_out;  // of the data
+  std::optional<CheckedValidation> validation{};
   int64_t steps_per_epoch = 0;
   int64_t steps = 0;  // of the job
   CheckedLane lane;
@@ -70,7 +81,9 @@ struct CheckOptions {
   int gradients = 0;  // entries of the gradient that are compared; 0: none
 };
 
-// `task` is that of `spec`, which is complete. Errors are those of the task.
-absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, const CheckOptions& options);
+// `task` is that of `spec`, which is complete; `measures` are those of a job with validation, else
+// null. Errors are those of the task.
+absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures* measures,
+                                  const CheckOptions& options);
 
 }  // namespace muster::worker

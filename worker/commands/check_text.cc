@@ -110,6 +110,19 @@ std::string CheckAsText(const CheckReport& report) {
   text += Line("data", absl::StrCat(Plural(static_cast<int64_t>(report.samples), "sample"),
                                     ", content ", report.data_hash.substr(0, kShownHash)));
   if (!report.left_out.empty()) text += Line("", absl::StrCat("left out: ", report.left_out));
+  if (report.validation) {
+    const CheckedValidation& validation = *report.validation;
+    std::vector<std::string> values;
+    for (const MetricValue& of : validation.values)
+      values.push_back(absl::StrCat(of.metric, " ",
+                                    of.value ? absl::StrFormat("%.4g", *of.value) : "not finite"));
+    text +=
+        Line("validation", absl::StrCat(Plural(static_cast<int64_t>(validation.samples), "sample"),
+                                        ", content ", validation.data_hash.substr(0, kShownHash),
+                                        "; the first weights have ", absl::StrJoin(values, ", ")));
+    if (!validation.left_out.empty())
+      text += Line("", absl::StrCat("left out: ", validation.left_out));
+  }
   text += Line("steps", absl::StrCat(report.steps, " in all, ", report.steps_per_epoch,
                                      " an epoch, each of ", training.batch, " samples in ",
                                      Plural(training.lanes, "lane"), "; a worker computes ",
@@ -137,6 +150,15 @@ std::string CheckAsJson(const CheckReport& report) {
   json["samples"] = report.samples;
   json["data_hash"] = report.data_hash;
   if (!report.left_out.empty()) json["data_left_out"] = report.left_out;
+  if (report.validation) {
+    ordered_json& validation = json["validation"];
+    validation = {{"samples", report.validation->samples},
+                  {"data_hash", report.validation->data_hash}};
+    if (!report.validation->left_out.empty())
+      validation["data_left_out"] = report.validation->left_out;
+    for (const MetricValue& of : report.validation->values)
+      validation["metrics"][of.metric] = of.value ? Number(*of.value) : ordered_json(nullptr);
+  }
   json["steps_per_epoch"] = report.steps_per_epoch;
   json["steps"] = report.steps;
   const CheckedLane& lane = report.lane;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -97,30 +98,46 @@ absl::StatusOr<JobSpec> SpecOnInput() {
   return ParseJobJson(text, "standard input");
 }
 
+// Null: of a job without validation.
+absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(
+    const TrainingSpec& training, const Task& task, const std::vector<std::string>& plugin_folders,
+    CopyCounter& copied) {
+  if (!training.validation.wanted()) return nullptr;
+  absl::StatusOr<MadeTask> made =
+      MakeAnyTask(training, DataPart::kValidation, plugin_folders, copied);
+  MUSTER_RETURN_IF_ERROR(Prefix("validation", made.status()));
+  return LaneMeasures::Make(std::move(made->task), training, task.Tensors());
+}
+
 int CheckJob(const Words& words) {
   const absl::StatusOr<JobSpec> spec = SpecOnInput();
   if (!spec.ok()) return Refuse(kCheck, spec.status(), kExitBadConfiguration);
   SetFloatEnvironment();
   CopyCounter copied{0};
-  const absl::StatusOr<MadeTask> made = MakeAnyTask(spec->training, words.plugin_folders, copied);
+  const absl::StatusOr<MadeTask> made =
+      MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, copied);
   if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
-  absl::StatusOr<CheckReport> report = Check(*spec, *made->task, {.gradients = words.gradients});
+  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures =
+      MeasuresOf(spec->training, *made->task, words.plugin_folders, copied);
+  if (!measures.ok()) return Refuse(kCheck, measures.status(), ExitCodeOfModel(measures.status()));
+  absl::StatusOr<CheckReport> report =
+      Check(*spec, *made->task, measures->get(), {.gradients = words.gradients});
   if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfModel(report.status()));
   report->plugin = made->plugin;
   std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
   return report->problems.empty() ? kExitDone : kExitBadConfiguration;
 }
 
-absl::StatusOr<SavedModel> ModelOf(const Words& words, CopyCounter& copied) {
+absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use, CopyCounter& copied) {
   SetFloatEnvironment();
   SavedModelPlace place = words.place;
   place.plugin_folders = words.plugin_folders;
-  return LoadSavedModel(place, copied);
+  return LoadSavedModel(place, use, copied);
 }
 
 int EvaluateModel(const Words& words) {
   CopyCounter copied{0};
-  const absl::StatusOr<SavedModel> model = ModelOf(words, copied);
+  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kMeasure, copied);
   if (!model.ok()) return Refuse(kEvaluate, model.status(), ExitCodeOfModel(model.status()));
   Task& task = *model->made.task;
   const TrainingSpec& training = model->spec.training;
@@ -130,7 +147,7 @@ int EvaluateModel(const Words& words) {
   {
     const double samples = static_cast<double>(task.SampleCount());
     ProgressLine progress(samples, [](double n) { return absl::StrFormat("%.0f samples", n); });
-    measured = EvaluateAll(task, model->state->all(), batch,
+    measured = EvaluateAll(task, model->model(), batch,
                            [&](uint64_t done) { progress.At(static_cast<double>(done)); });
   }
   if (!measured.ok())
@@ -149,7 +166,7 @@ int EvaluateModel(const Words& words) {
 
 int GenerateText(const Words& words) {
   CopyCounter copied{0};
-  const absl::StatusOr<SavedModel> model = ModelOf(words, copied);
+  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kGenerate, copied);
   if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfModel(model.status()));
   Generates* const generates = model->made.task->generates();
   if (generates == nullptr)
@@ -158,7 +175,7 @@ int GenerateText(const Words& words) {
                       absl::StrCat("task ", model->spec.training.task, " makes no text")),
                   kExitBadConfiguration);
   const absl::StatusOr<std::string> text =
-      generates->Generate(model->state->all(), words.prompt, words.bytes, words.seed);
+      generates->Generate(model->model(), words.prompt, words.bytes, words.seed);
   if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfModel(text.status()));
   std::cout << (words.json ? GeneratedAsJson(words.prompt, *text)
                            : PrintableLines(words.prompt + *text) + "\n");
@@ -170,7 +187,7 @@ int ExportModel(const Words& words) {
   const absl::StatusOr<SavedState> saved = LoadSavedState(words.place);
   if (!saved.ok()) return Refuse(kExport, saved.status(), ExitCodeOfModel(saved.status()));
   const absl::Status written = ReplaceFileBy(words.output, [&](const std::string& path) {
-    return WriteLibTorchArchive(saved->layout.space(), saved->state->all(), path);
+    return WriteLibTorchArchive(saved->layout.ModelSpace(), saved->model(), path);
   });
   if (!written.ok()) return Refuse(kExport, written, ExitCodeOfModel(written));
   const Manifest& manifest = saved->manifest;
@@ -186,6 +203,7 @@ void AddPlace(CLI::App& app, SavedModelPlace& place) {
   app.add_option("--checkpoints", place.folder, "folder of the job's checkpoints")->required();
   app.add_option("--manifest", place.manifest, "of the checkpoint, relative to it")->required();
   app.add_option("--set", place.settings, "of its specification")->allow_extra_args(false);
+  app.add_option("--data", place.data, "in place of the job's data")->allow_extra_args(false);
 }
 
 struct Command {

@@ -9,6 +9,16 @@
 #include "lib/wire/job_codec.h"
 
 namespace muster::worker {
+namespace {
+
+DataPart PartFor(SavedModelUse use, const TrainingSpec& training) {
+  const bool has_validation =
+      training.data.validation_share > 0 || !training.validation.paths.empty();
+  return use == SavedModelUse::kMeasure && has_validation ? DataPart::kValidation
+                                                          : DataPart::kTraining;
+}
+
+}  // namespace
 
 absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(place.folder);
@@ -29,20 +39,27 @@ absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
   return saved;
 }
 
-absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, CopyCounter& copied) {
+absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
+                                          CopyCounter& copied) {
   MUSTER_ASSIGN_OR_RETURN(SavedState saved, LoadSavedState(place));
   SavedModel model{std::move(saved)};
   absl::StatusOr<JobSpec> spec =
       ParseJobYaml(model.manifest.spec, "the checkpoint's specification", place.settings);
   if (!spec.ok()) return absl::FailedPreconditionError(spec.status().message());
   model.spec = *std::move(spec);
-  MUSTER_ASSIGN_OR_RETURN(model.made,
-                          MakeAnyTask(model.spec.training, place.plugin_folders, copied));
-  if (model.made.task->Tensors() != model.manifest.tensors)
-    return absl::FailedPreconditionError(absl::StrCat(
-        "task ", model.spec.training.task, " makes a model of other tensors than the checkpoint ",
-        "has; it was another version of the task, or other parameters"));
-  MUSTER_RETURN_IF_ERROR(model.made.task->Bind(model.layout.space()));
+  TrainingSpec& training = model.spec.training;
+  // What a task makes of its training data alone, such as a tokenizer, stays as it was.
+  if (!place.data.empty())
+    (use == SavedModelUse::kMeasure ? training.validation.paths : training.data.paths) = place.data;
+  MUSTER_ASSIGN_OR_RETURN(
+      model.made, MakeAnyTask(training, PartFor(use, training), place.plugin_folders, copied));
+  std::vector<TensorSpec> tensors = model.manifest.tensors;
+  std::erase_if(tensors, [](const TensorSpec& t) { return t.kind == TensorKind::kSum; });
+  if (model.made.task->Tensors() != tensors)
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", training.task, " makes a model of other tensors than the checkpoint ",
+                     "has; it was another version of the task, or other parameters"));
+  MUSTER_RETURN_IF_ERROR(model.made.task->Bind(model.layout.ModelSpace()));
   return model;
 }
 

@@ -19,6 +19,7 @@ struct SavedModelPlace {
   std::string folder;                 // of the job's checkpoints
   std::string manifest;               // relative to it: "lineage-1-step-50/checkpoint.manifest"
   std::vector<std::string> settings;  // of its specification that are to be others: "batch=64"
+  std::vector<std::string> data;      // files and folders in place of the job's; empty: those
   std::vector<std::string> plugin_folders;
 };
 
@@ -26,7 +27,11 @@ struct SavedModelPlace {
 struct SavedState {
   Manifest manifest;
   Layout layout;
-  FlatPtr state;  // parameters and buffers
+  FlatPtr state;  // parameters, buffers, and sums behind them
+
+  absl::Span<float> model() const {
+    return state->all().first(static_cast<size_t>(layout.model_elements()));
+  }
 };
 // kDataLoss: the checkpoint is damaged; others as ReadManifestFile.
 absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place);
@@ -36,8 +41,13 @@ struct SavedModel : SavedState {
   MadeTask made;  // bound to the layout
 };
 
+// What its task is made for. To measure, it has the samples of `place.data`, all of them; without
+// any those that the job measures with, or else those it was trained with.
+enum class SavedModelUse { kMeasure, kGenerate };
+
 // kFailedPrecondition: a setting is wrong, nobody brings the task, or it has other tensors than the
 // checkpoint; others as LoadSavedState and MakeAnyTask.
-absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, CopyCounter& copied);
+absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
+                                          CopyCounter& copied);
 
 }  // namespace muster::worker

@@ -31,11 +31,13 @@ absl::Status NoSuchTask(const std::string& name, const std::vector<std::string>&
   return absl::FailedPreconditionError(text);
 }
 
-absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given) {
+absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given,
+                                DataPart part) {
   const TaskInfo& info = plugin.type.info;
   const absl::StatusOr<TrainingSpec> training = CompleteFor(info, given);
   if (!training.ok()) return absl::FailedPreconditionError(training.status().message());
-  TaskOptions options{training->parameters, training->data, training->seed, training->threads};
+  TaskOptions options{training->parameters, training->data, training->seed,
+                      training->threads,    part,           training->validation.paths};
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};
@@ -47,18 +49,20 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
 
 }  // namespace
 
-absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training,
+absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
                                      CopyCounter& copied) {
   MadeTask made;
   if (FindTask(training.task) != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(made.task, MakeTask(training, copied));
+    TrainingSpec read = training;
+    if (part == DataPart::kValidation) read.data.paths = training.validation.paths;
+    MUSTER_ASSIGN_OR_RETURN(made.task, MakeTask(read, copied));
     return made;
   }
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)
-    if (plugin.type.info.name == training.task) return MakeOf(plugin, training);
+    if (plugin.type.info.name == training.task) return MakeOf(plugin, training, part);
   return NoSuchTask(training.task, plugin_folders, *found);
 }
 

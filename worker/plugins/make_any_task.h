@@ -20,7 +20,8 @@ struct MadeTask {
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.
 // kFailedPrecondition: there is none of that name, with what each plug-in brings or why it brings
 // nothing; or bad parameters. kInvalidArgument, kDataLoss: bad data.
-absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training,
+// `part`: kTraining, or kValidation, where the job has any.
+absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
                                      CopyCounter& copied);
 

@@ -34,7 +34,7 @@ void GradientTree::Begin(LaneId lane, FlatPtr gradient, int64_t weight, double l
 void GradientTree::FoldChunk(ChunkId c) {
   const Chunk& chunk = layout_.chunk(c);
   for (const Addition& a : additions_) {
-    if (chunk.kind == TensorKind::kParameter) {
+    if (chunk.kind != TensorKind::kBuffer) {
       muster::Add(a.left->of(chunk), a.right->of(chunk), a.to->of(chunk));
     } else if (a.to != a.left) {
       CopyFloats(a.left->of(chunk), a.to->of(chunk), copied_);

@@ -42,22 +42,37 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   ++lanes_run_;
   if (counter_ != nullptr) MUSTER_RETURN_IF_ERROR(counter_->Count(lineage, step));
   failpoints_.Pass("forward");
+  MUSTER_RETURN_IF_ERROR(Measure(step, lane, parameters, sink));
   const Moment begin = Now();
   const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
   if (range.count == 0) {
     sink.outcome({});
-    for (size_t t = 0; t < task_.Tensors().size(); ++t) sink.ready(t);
+    for (size_t t = 0; t < layout_.tensors().size(); ++t) sink.ready(t);
     return LaneOutput{};
   }
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   const Moment computing = Now();
   absl::StatusOr<LaneOutput> output = Compute(step, lane, range.epoch, samples, parameters, sink);
+  const std::vector<Placed>& tensors = layout_.tensors();
+  for (size_t t = 0; t < tensors.size() && output.ok(); ++t)
+    if (tensors[t].spec.kind == TensorKind::kSum) sink.ready(t);
   const double ran = Seconds(Now() - computing);
   const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
   metrics_.input.Add(Seconds(computing - begin) + input_of_task);
   metrics_.compute.Add(ran - input_of_task);
   metrics_.samples.Add(static_cast<double>(samples.size()));
   return output;
+}
+
+absl::Status LaneRunner::Measure(Step step, LaneId lane, absl::Span<const float> parameters,
+                                 const GradientSink& sink) {
+  if (measures_ == nullptr || !measures_->In(task_.SampleCount(), step)) return absl::OkStatus();
+  const auto model = static_cast<size_t>(layout_.model_elements());
+  const Moment begin = Now();
+  MUSTER_RETURN_IF_ERROR(
+      measures_->Measure(lane, parameters.first(model), sink.gradient.subspan(model), goes_on_));
+  metrics_.validation.Add(Seconds(Now() - begin));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane, int64_t epoch,
@@ -70,9 +85,11 @@ absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane, int64_t e
   input.epoch = epoch;
   input.seed = LaneSeed(training_.seed, step, lane);
   input.samples = samples;
-  input.parameters = parameters;
+  const auto model = static_cast<size_t>(layout_.model_elements());
+  input.parameters = parameters.first(model);
   MUSTER_CHECK(FloatEnvironmentIsSet(), "lanes run where subnormal numbers count as zero");
-  absl::StatusOr<LaneOutput> output = task_.RunLane(input, sink);
+  absl::StatusOr<LaneOutput> output =
+      task_.RunLane(input, {sink.gradient.first(model), sink.outcome, sink.ready});
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
   if (output.ok()) return output;
   return Prefix(absl::StrCat("step ", step.value(), ", lane ", lane.value()), output.status());

@@ -3,30 +3,41 @@
 // out what is empty. Train thread only.
 #pragma once
 
+#include <functional>
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "lib/base/failpoint.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "muster/task.h"
+#include "worker/runtime/lane_measures.h"
 
 namespace muster::worker {
 
 class LaneRunner {
  public:
-  // `counter` may be null. `training` and the rest outlive it.
-  LaneRunner(Task& task, const TrainingSpec& training, LaneCounter* counter, TrainMetrics& metrics,
-             Failpoints& failpoints)
+  // `counter` may be null, and `measures` too: of a job without validation. `layout`, `training`
+  // and the rest outlive it. `goes_on` is called between the batches that are measured.
+  LaneRunner(
+      Task& task, const Layout& layout, const TrainingSpec& training, LaneMeasures* measures,
+      LaneCounter* counter, TrainMetrics& metrics, Failpoints& failpoints,
+      std::function<void()> goes_on = [] {})
       : task_(task),
+        layout_(layout),
         training_(training),
+        measures_(measures),
         counter_(counter),
         metrics_(metrics),
-        failpoints_(failpoints) {}
+        failpoints_(failpoints),
+        goes_on_(std::move(goes_on)) {}
 
   bool Empty(Step step, LaneId lane) const;
   // Tells a task that reads ahead what will be run: `lanes` of `step` in their order, and of the
   // step after it, where that is below `end`.
   absl::Status TellComing(Step step, absl::Span<const LaneId> lanes, Step end);
-  // As Task::RunLane. An empty lane runs nothing: weight 0, and every tensor is final at once.
+  // As Task::RunLane, of all tensors of the layout: where the step measures, the lane's share of it
+  // comes first. An empty lane runs nothing else: weight 0, and every tensor is final at once.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
                                  absl::Span<const float> parameters, const GradientSink& sink);
   // Once more, to look at what it gives: no work for the job, so it is not counted. `gradient` is
@@ -40,11 +51,17 @@ class LaneRunner {
                                      absl::Span<const uint64_t> samples,
                                      absl::Span<const float> parameters, const GradientSink& sink);
 
+  absl::Status Measure(Step step, LaneId lane, absl::Span<const float> parameters,
+                       const GradientSink& sink);
+
   Task& task_;
+  const Layout& layout_;
   const TrainingSpec& training_;
+  LaneMeasures* const measures_;
   LaneCounter* const counter_;
   TrainMetrics& metrics_;
   Failpoints& failpoints_;
+  const std::function<void()> goes_on_;
   int64_t lanes_run_ = 0;
 };
 

@@ -1,13 +1,16 @@
 #include "worker/runtime/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
+#include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/domain/buckets.h"
@@ -126,26 +129,44 @@ void Trainer::Do(const DoPrepare& command) {
 }
 
 absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
-  MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.training));
+  MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.training, DataPart::kTraining));
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
   NumericEnvironment environment;
   environment.samples = task_->SampleCount();
   environment.data_hash = task_->DataHash();
   environment.tensors = task_->Tensors();
+  MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
-  MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.space()));
+  MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.ModelSpace()));
+  if (measures_) MUSTER_RETURN_IF_ERROR(measures_->Bind(draft->layout));
   auto setup = std::make_shared<Setup>(*draft);
   MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;
   const muster::RuntimeSpec& runtime = setup_->spec.runtime;
   buckets_ = Buckets(setup_->layout, runtime.first_bucket_bytes, runtime.bucket_bytes);
-  runner_ = std::make_unique<LaneRunner>(*task_, setup_->spec.training, parts_.lanes, metrics_,
-                                         *parts_.failpoints);
+  runner_ =
+      std::make_unique<LaneRunner>(*task_, setup_->layout, setup_->spec.training, measures_.get(),
+                                   parts_.lanes, metrics_, *parts_.failpoints, [this] { GoOn(); });
   tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.training.lanes, *setup_->pool,
                                          *parts_.copied);
-  updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->rules, setup_->total_steps,
-                                       *parts_.copied);
+  updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->rules, setup_->sums,
+                                       setup_->environment.samples, *parts_.copied);
   return setup_;
+}
+
+// The task once more, over what the model is measured with.
+absl::Status Trainer::PrepareMeasures(const TrainingSpec& training,
+                                      std::vector<TensorSpec>& tensors) {
+  measures_.reset();
+  if (!training.validation.wanted()) return absl::OkStatus();
+  validated_ = training;
+  absl::StatusOr<std::unique_ptr<Task>> task = parts_.make_task(validated_, DataPart::kValidation);
+  MUSTER_RETURN_IF_ERROR(Prefix("validation", task.status()));
+  MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
+  MUSTER_ASSIGN_OR_RETURN(measures_, LaneMeasures::Make(*std::move(task), validated_, tensors));
+  const std::vector<TensorSpec>& sums = measures_->sum_tensors();
+  tensors.insert(tensors.end(), sums.begin(), sums.end());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(const Setup& setup) {
@@ -159,6 +180,14 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
   }
   if (const std::string left_out = task_->DataLeftOut(); !left_out.empty())
     environment[kDataLeftOut] = left_out;
+  if (measures_) {
+    const Task& measured = measures_->task();
+    environment["validation_samples"] = absl::StrCat(measured.SampleCount());
+    environment["validation_data_hash"] = measured.DataHash();
+    if (const std::string left_out = measured.DataLeftOut(); !left_out.empty())
+      environment["validation_data_left_out"] = left_out;
+    MUSTER_ASSIGN_OR_RETURN(environment["validation_probe"], ProbeMeasures(setup));
+  }
   MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
   return environment;
 }
@@ -168,23 +197,42 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
 absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
   const FlatPtr state = setup.pool->BorrowZeroed(), gradient = setup.pool->BorrowZeroed();
   const TrainingSpec& training = setup.spec.training;
-  MUSTER_RETURN_IF_ERROR(task_->Initialize(training.seed, state->all()));
+  const auto model = static_cast<size_t>(setup.layout.model_elements());
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(training.seed, state->all().first(model)));
   std::vector<uint64_t> samples;
   for (uint64_t s = 0; s < std::min(kProbeSamples, setup.environment.samples); ++s)
     samples.push_back(s);
   LaneInput input;
   input.seed = LaneSeed(training.seed, Step(0), LaneId(0));
   input.samples = samples;
-  input.parameters = state->all();
-  const GradientSink sink{gradient->all(), [](LaneOutput) {}, [](size_t) {}};
+  input.parameters = state->all().first(model);
+  const GradientSink sink{gradient->all().first(model), [](LaneOutput) {}, [](size_t) {}};
   MUSTER_RETURN_IF_ERROR(Prefix("probe lane", task_->RunLane(input, sink).status()));
   return ToHex(FingerprintOf(0, 0, 0, gradient->all()));
+}
+
+// Likewise of what is measured.
+absl::StatusOr<std::string> Trainer::ProbeMeasures(const Setup& setup) {
+  const FlatPtr state = setup.pool->BorrowZeroed();
+  const absl::Span<float> model =
+      state->all().first(static_cast<size_t>(setup.layout.model_elements()));
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup.spec.training.seed, model));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
+                          measures_->Probe(kProbeSamples, model));
+  uint64_t hash = 0;
+  for (const TaskMetricSum& sum : sums)
+    hash = Mix64(hash, std::bit_cast<uint64_t>(sum.sum), std::bit_cast<uint64_t>(sum.weight));
+  return absl::StrFormat("%016x", hash);
+}
+
+absl::Span<float> Trainer::ModelIn(const FlatBuffer& flat) const {
+  return flat.all().first(static_cast<size_t>(setup_->layout.model_elements()));
 }
 
 absl::StatusOr<StateMemory> Trainer::MakeState(const Make& make) {
   if (make.manifest) return LoadState(*setup_, make, [this] { GoOn(); });
   StateMemory state = EmptyState(*setup_, make.slots);
-  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.training.seed, state.values->all()));
+  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.training.seed, ModelIn(*state.values)));
   return state;
 }
 
@@ -292,6 +340,13 @@ void Trainer::Skip(const DoApply& command) {
   parts_.events->Post(StateApplied{command.apply.step, std::move(to), *std::move(found)});
 }
 
+double Trainer::RateOf(const DoApply& command) const {
+  const SumPlaces& sums = setup_->sums;
+  const int64_t cuts =
+      sums.empty() ? 0 : sums.Read(command.state.values->of(sums.chunk())).learned.cuts;
+  return updater_->RateOf(command.apply.step, cuts);
+}
+
 void Trainer::Do(const DoApply& command) {
   ForgetLanes();
   if (command.apply.skip) return Skip(command);
@@ -299,9 +354,10 @@ void Trainer::Do(const DoApply& command) {
   const Moment begin = Now();
   StateMemory to = command.state;
   if (command.lent) to = Unlent(command.state);
+  const double rate = command.results ? RateOf(command) : 0;
   for (const Chunk& chunk : setup_->layout.chunks()) {
     if (!command.results) break;  // servers have applied
-    updater_->Apply(chunk, command.apply.step, command.apply.norm, command.results->of(chunk),
+    updater_->Apply(chunk, command.apply.step, rate, command.apply.norm, command.results->of(chunk),
                     command.state.values->of(chunk), to.values->of(chunk), SlotsOf(to, chunk));
     GoOn();
   }
@@ -326,7 +382,7 @@ void Trainer::Do(const DoGenerate& command) {
   Generates* const generates = task_->generates();
   absl::StatusOr<std::string> text = absl::UnimplementedError("this task makes no text");
   if (generates != nullptr)
-    text = generates->Generate(command.values->all(), command.prompt, command.bytes,
+    text = generates->Generate(ModelIn(*command.values), command.prompt, command.bytes,
                                setup_->spec.training.seed);
   parts_.events->Post(Generated{std::move(text)});
 }

@@ -15,6 +15,7 @@
 #include "lib/optim/update.h"
 #include "muster/task.h"
 #include "worker/runtime/gradient_tree.h"
+#include "worker/runtime/lane_measures.h"
 #include "worker/runtime/lane_runner.h"
 
 namespace muster::worker {
@@ -26,7 +27,9 @@ struct TrainerParts {
   Metrics* metrics = nullptr;
   Failpoints* failpoints = nullptr;
   LaneCounter* lanes = nullptr;  // null: lanes are not counted
-  std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&)> make_task;
+  // `part`: of the job's data; more than one may be made.
+  std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&, DataPart part)>
+      make_task;
   // Properties of the library that the task computes with, one "name value" per line; may be empty.
   std::function<std::string()> library_properties;
 };
@@ -53,13 +56,17 @@ class Trainer {
   void Do(const DoGenerate& command);
 
   absl::StatusOr<SetupPtr> Prepare(const JobIs& job);
+  absl::Status PrepareMeasures(const TrainingSpec& training, std::vector<TensorSpec>& tensors);
+  absl::Span<float> ModelIn(const FlatBuffer& flat) const;  // without the sums
   absl::StatusOr<std::map<std::string, std::string>> NumericProperties(const Setup& setup);
   absl::StatusOr<std::string> ProbeLane(const Setup& setup);
+  absl::StatusOr<std::string> ProbeMeasures(const Setup& setup);
   absl::Status RunInner(const DoCompute& command, LaneId lane);
   absl::Status RunLast(const DoCompute& command, LaneId lane);
   absl::StatusOr<StateMemory> MakeState(const Make& make);
   StateMemory Unlent(const StateMemory& state);
   absl::StatusOr<std::vector<LaneId>> LanesNotFinite(const DoApply& command);
+  double RateOf(const DoApply& command) const;
   void Skip(const DoApply& command);
   void GoOn();  // between the parts of long work
   void ForgetLanes();
@@ -68,6 +75,8 @@ class Trainer {
   const TrainerParts parts_;
   TrainMetrics metrics_;
   std::unique_ptr<Task> task_;
+  TrainingSpec validated_;                  // what measures_ refers to
+  std::unique_ptr<LaneMeasures> measures_;  // null: of a job without validation
   SetupPtr setup_;
   std::vector<std::vector<ChunkId>> buckets_;
   std::unique_ptr<LaneRunner> runner_;

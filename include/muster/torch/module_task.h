@@ -153,8 +153,7 @@ class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
   // data set cannot be opened.
   template <class Make>
   DataModuleTask(const TaskOptions& options, Make make)
-      : DataModuleTask(options, ValueOrThrow(OpenDataSet(options.data, options.seed)),
-                       std::move(make)) {}
+      : DataModuleTask(options, ValueOrThrow(OpenDataSet(options)), std::move(make)) {}
   // Of a data set of one's own.
   template <class Make>
   DataModuleTask(const TaskOptions& options, std::unique_ptr<const DataSet> set, Make make)

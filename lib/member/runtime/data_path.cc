@@ -35,7 +35,8 @@ DataPath::DataPath(SetupPtr setup, CopyCounter& copied)
       copied_(copied),
       memory_(setup_->pool, setup_->spec.training.sync),
       accumulator_(copied),
-      updater_(setup_->spec.training, setup_->rules, setup_->total_steps, copied),
+      updater_(setup_->spec.training, setup_->rules, setup_->sums, setup_->environment.samples,
+               copied),
       sum_meta_(static_cast<size_t>(setup_->layout.chunk_count())) {}
 
 const FlatPtr& DataPath::SumOf(TreeNode node) const {
@@ -47,7 +48,7 @@ const FlatPtr& DataPath::SumOf(TreeNode node) const {
 // A buffer chunk's value is lane 0's and stands in whatever subtree holds lane 0: the first one.
 FlatPtr DataPath::SourceOf(const PeerMessage& message, const Part& part) {
   if (std::holds_alternative<Partials>(message)) {
-    if (chunk(part.chunk).kind == TensorKind::kParameter) return SumOf(*part.node);
+    if (chunk(part.chunk).kind != TensorKind::kBuffer) return SumOf(*part.node);
     MUSTER_CHECK(!own_sums_.empty() && own_sums_.begin()->first.lo == 0);
     return own_sums_.begin()->second;
   }
@@ -94,7 +95,7 @@ std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incomin
   for (TreeNode node : fold.arrived) {
     if (fold.own) {
       const FlatPtr& sum =
-          where.kind == TensorKind::kParameter ? SumOf(node) : own_sums_.begin()->second;
+          where.kind != TensorKind::kBuffer ? SumOf(node) : own_sums_.begin()->second;
       arrived.emplace_back(node, OwnSum{sum->of(where), sum});
     } else {
       MUSTER_CHECK(incoming != nullptr, "partials of a peer without a message");
@@ -132,7 +133,7 @@ void DataPath::StoreState(const StorePieces& store, const Incoming& incoming) {
 
 Slots DataPath::SlotsOf(const Chunk& c) const {
   Slots slots;
-  if (c.kind == TensorKind::kBuffer) return slots;
+  if (c.kind != TensorKind::kParameter) return slots;
   for (size_t s = 0; s < memory_.slots().size(); ++s) slots[s] = memory_.slots()[s]->of(c);
   return slots;
 }
@@ -144,6 +145,7 @@ ChunksApplied DataPath::ApplySums(const ApplyChunks& apply,
   ChunksApplied applied{apply.step, {}};
   const FlatPtr from = memory_.Values(apply.step);
   const FlatPtr to = memory_.ReceiveBuffer(apply.step);
+  const double rate = updater_.RateOf(apply.step, /*cuts=*/0);  // a plateau needs no server
   for (ChunkId c : apply.chunks) {
     const Chunk& where = chunk(c);
     ResultMeta meta = sum_meta_[static_cast<size_t>(c.value())];
@@ -152,10 +154,11 @@ ChunksApplied DataPath::ApplySums(const ApplyChunks& apply,
       updater_.MoveAverage(where, apply.step, to->of(where), SlotsOf(where));
       meta.finite = false;
     } else {
-      updater_.Apply(where, apply.step, apply.norm, sums_->of(where), from->of(where),
+      updater_.Apply(where, apply.step, rate, apply.norm, sums_->of(where), from->of(where),
                      to->of(where), SlotsOf(where));
     }
     meta.crc = CrcOf(to->of(where));
+    if (where.kind == TensorKind::kSum) applied.measured = setup_->sums.Read(to->of(where));
     applied.chunks.push_back({c, meta});
     after_each();
   }

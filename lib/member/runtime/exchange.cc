@@ -260,7 +260,10 @@ void Exchange::Handle(GradientsReady event) {
 void Exchange::Handle(StateApplied event) {
   data_->ForgetOwnSums();
   data_->memory().Applied(event.step, std::move(event.state));
-  Feed(Applied{event.step, std::move(event.not_finite)});
+  Applied applied{event.step, std::move(event.not_finite)};
+  if (const SumPlaces& sums = setup_->sums; !sums.empty())
+    applied.measured = sums.Read(data_->memory().Values(event.step + 1)->of(sums.chunk()));
+  Feed(std::move(applied));
 }
 
 void Exchange::Handle(LanesAbandoned event) { Feed(event.abandoned); }

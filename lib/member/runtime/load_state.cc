@@ -26,7 +26,7 @@ absl::StatusOr<StateMemory> LoadState(const Setup& setup, const Make& make,
   for (ChunkId c : make.chunks) {
     const Chunk& chunk = setup.layout.chunk(c);
     parts.push_back({kValuesSlot, c, state.values->of(chunk)});
-    if (chunk.kind == TensorKind::kBuffer) continue;
+    if (chunk.kind != TensorKind::kParameter) continue;
     for (size_t s = 0; s < state.slots.size(); ++s)
       parts.push_back({static_cast<int32_t>(s) + 1, c, state.slots[s]->of(chunk)});
   }

@@ -62,13 +62,15 @@ struct TrainMetrics {
       : samples(m.GetCounter("muster_samples_total")),
         input(m.GetCounter("muster_step_phase_seconds_total", "input")),
         compute(m.GetCounter("muster_step_phase_seconds_total", "compute")),
+        validation(m.GetCounter("muster_step_phase_seconds_total", "validation")),
         exposed(m.GetCounter("muster_step_phase_seconds_total", "exposed_communication")),
         update(m.GetCounter("muster_step_phase_seconds_total", "update")) {}
 
   Counter& samples;
   Counter& input;  // seconds, as the three below
   Counter& compute;
-  Counter& exposed;  // it waits for results
+  Counter& validation;  // its lanes measure
+  Counter& exposed;     // it waits for results
   Counter& update;
 };
 

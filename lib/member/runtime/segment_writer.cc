@@ -88,7 +88,7 @@ void SegmentWriter::TouchMemory(size_t elements) {
 bool SegmentWriter::IsFinite(const CheckpointPartCopy& part) {
   return std::all_of(part.parts.begin(), part.parts.end(), [this](const PartView& view) {
     const bool finite =
-        setup_->layout.chunk(view.chunk).kind == TensorKind::kBuffer || AllFinite(view.values);
+        setup_->layout.chunk(view.chunk).kind != TensorKind::kParameter || AllFinite(view.values);
     Did(BytesOf(view.values).size());
     return finite;
   });

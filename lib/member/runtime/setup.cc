@@ -35,6 +35,7 @@ absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environm
   setup->slots = SlotCount(job.spec.training);
   MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
   MUSTER_ASSIGN_OR_RETURN(setup->rules, UpdateRules::Make(job.spec.training, *layout));
+  setup->sums = SumPlaces(job.spec.training.validation, *layout);
   setup->job = job.job;
   setup->start = job.start;
   setup->cluster = job.cluster;

@@ -10,6 +10,7 @@
 #include "lib/domain/layout.h"
 #include "lib/domain/message.h"
 #include "lib/domain/update_rules.h"
+#include "lib/domain/validation.h"
 #include "lib/member/runtime/flat_pool.h"
 #include "lib/member/runtime/part_memory.h"
 #include "lib/member/state/member.h"
@@ -24,6 +25,7 @@ struct Setup {
   NumericEnvironment environment;
   Layout layout;
   UpdateRules rules;
+  SumPlaces sums;  // of a job with validation
   int64_t total_steps = 0;
   std::string checkpoint_dir;      // absolute
   int slots = 0;                   // SlotCount(spec.training)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/domain/message.h"
+#include "lib/domain/validation.h"
 #include "lib/owner/state/sums.h"
 
 namespace muster {
@@ -45,10 +46,13 @@ struct Summed {  // answer to a FoldIn with a total: reduced, divided, measured
 struct ChunksApplied {  // answer to ApplyChunks
   Step step;
   std::vector<ChunkResult> chunks;
+  std::optional<MeasuredState>
+      measured{};  // as state(step + 1) tells, where the sums are among them
 };
 struct Applied {  // answer to Apply: the member is at state(step + 1)
   Step step;
-  std::vector<LaneId> not_finite;  // of the lanes that were to be examined
+  std::vector<LaneId> not_finite;           // of the lanes that were to be examined
+  std::optional<MeasuredState> measured{};  // as that state tells, where the job has validation
 };
 struct StepBoundaryDone {  // answer to StepBoundary
   Step step;

@@ -80,7 +80,9 @@ void ActiveView::SendCommands(const MemberId& to, const HeldState& state, Outcom
 }
 
 void ActiveView::LearnCommands(const Partials& partials, HeldState& state, Outcome& out) {
-  if (partials.commands.empty() || !state.closed || !state.closed->commands.empty()) return;
+  // A worker knows all of them: the command of a state that is enough comes beside those that a
+  // server, as the owner of chunk 0, has given.
+  if (!state.closed || partials.commands.size() <= state.closed->commands.size()) return;
   state.closed->commands = partials.commands;
   if (config_->role == Role::kServer) SaveChunks(state, out);
 }

@@ -40,6 +40,9 @@ struct MemberConfig {
   bool has_buffers() const {
     return std::find(chunks.begin(), chunks.end(), TensorKind::kBuffer) != chunks.end();
   }
+  bool has_sums() const {
+    return std::find(chunks.begin(), chunks.end(), TensorKind::kSum) != chunks.end();
+  }
   // Nothing of a step is applied before something is known of all its chunks. Buffers come from one
   // lane: a server that owns nothing else would go on without the other workers, and forget results
   // that they still need.

@@ -9,6 +9,16 @@
 #include "lib/member/state/donor.h"
 
 namespace muster {
+namespace {
+
+// A donor, or another worker that a server heard it from, may have told it already.
+void AddEnough(std::vector<JobCommand>& commands) {
+  const JobCommand enough{0, JobCommandKind::kEnough};
+  if (std::find(commands.begin(), commands.end(), enough) == commands.end())
+    commands.push_back(enough);
+}
+
+}  // namespace
 
 Member::Member(MemberConfig config)
     : config_(std::make_shared<const MemberConfig>(std::move(config))), outbox_(config_->role) {}
@@ -307,6 +317,7 @@ void Member::On(const Summed& summed, Outcome& out) {
 
 void Member::On(const ChunksApplied& applied, Outcome& out) {
   if (!state_ || applied.step != step()) return out.Drop("of an older step");
+  state_->open.SetMeasured(applied.measured);
   if (active_) {
     active_->Handle(applied, *state_, out);
   } else {
@@ -330,6 +341,7 @@ void Member::On(const Applied& applied, Outcome& out) {
   if (!state_) return out.Drop("a state that was given up");
   if (!applied.not_finite.empty())
     out.Do(outbox_.Add(LanesNotFinite{state_->lineage, applied.step, applied.not_finite}));
+  state_->open.SetMeasured(applied.measured);
   Advance(out);
   AnswerDueSeal(out);
   GoOnHealing(out);
@@ -338,11 +350,14 @@ void Member::On(const Applied& applied, Outcome& out) {
 void Member::Advance(Outcome& out) {
   state_->Advance(config_);
   ClosedStep& done = *state_->closed;
+  const bool is_enough = done.FindsEnough();
+  if (is_enough) AddEnough(done.commands);
   // Whoever catches up was told the record by the donor, since its own view may be another.
   if (seat_ && (active_ || !done.record))
     done.record = RecordOf(*config_, seat_->view, state_->lineage, done);
   else if (seat_ && done.record && done.record->without_weight)
     TakeWeight(*config_, seat_->view, done, *done.record);  // the donor was a server
+  if (done.record && is_enough) AddEnough(done.record->commands);
   const bool fingerprint = done.record && FingerprintIsDue();
   StepBoundary boundary{step(), fingerprint, {}};
   if (active_) boundary.part = active_->ChunksToSave(*state_);

@@ -29,9 +29,16 @@ double NormOf(const ClosedStep& done) {
 
 bool ClosedStep::Stops() const {
   return ends_job || std::any_of(commands.begin(), commands.end(), [](const JobCommand& command) {
-           return command.kind == JobCommandKind::kStop;
+           return command.kind != JobCommandKind::kCheckpoint;
          });
 }
+
+// A skipped step left what was measured before.
+bool ClosedStep::Measures() const {
+  return measured && !measured->measures.empty() && measured->step == step && !skipped;
+}
+
+bool ClosedStep::FindsEnough() const { return Measures() && measured->learned.enough; }
 
 OpenStep::OpenStep(ConfigPtr config, Step step)
     : config_(std::move(config)),
@@ -94,7 +101,7 @@ std::vector<ChunkId> OpenStep::ReadyChunks() const { return ChunksOf(lanes_.read
 // All subtrees go out; of a buffer chunk only lane 0's.
 std::vector<Partial> OpenStep::PartialsOf(ChunkId c) const {
   const std::vector<Partial>& ours = lanes_.partials;
-  if (config_->chunks[Index(c)] == TensorKind::kParameter) return ours;
+  if (config_->chunks[Index(c)] != TensorKind::kBuffer) return ours;
   if (ours.empty() || ours.front().node.lo != 0) return {};
   Partial first = ours.front();
   first.node = {0, 1};
@@ -186,7 +193,8 @@ ClosedStep OpenStep::Close() && {
           global_norm_,
           std::move(record_),
           skipped,
-          skipped && config_->training.on_nan == OnNan::kStop};
+          skipped && config_->training.on_nan == OnNan::kStop,
+          std::move(measured_)};
 }
 
 void HeldState::Advance(const ConfigPtr& config) {
@@ -200,9 +208,15 @@ void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& 
   record.weight = 0;
   record.loss = 0;
   record.without_weight = true;
+  // Also of the steps that measure nothing: records that count leave no gap.
+  if (config.has_sums() && !done.measured) return;
+  if (done.measured) {
+    if (done.Measures()) record.measures = done.measured->measures;
+    record.cuts = CutsIn(*done.measured, done.step);
+  }
   for (size_t c = 0; c < done.meta.size(); ++c) {
     const bool has = config.role == Role::kWorker || view.owner_of[c] == me;
-    if (!has || config.chunks[c] != TensorKind::kParameter) continue;
+    if (!has || config.chunks[c] == TensorKind::kBuffer) continue;
     record.weight = done.meta[c].weight;
     record.loss = done.meta[c].loss;
     record.without_weight = false;

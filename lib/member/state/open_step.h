@@ -25,14 +25,17 @@ struct StepNorm {
 // The step before the open one. Lives as long as that open step: until then others may need it.
 struct ClosedStep {
   Step step;
-  std::vector<ResultMeta> meta;         // by chunk
-  std::vector<JobCommand> commands;     // they take effect at the boundary after this step
-  std::optional<StepNorm> global_norm;  // where it was needed to apply
-  std::optional<StepRecord> record;     // for members that catch up
-  bool skipped = false;                 // not finite: the state is that of the step before
-  bool ends_job = false;                // because it was not finite
+  std::vector<ResultMeta> meta;             // by chunk
+  std::vector<JobCommand> commands;         // they take effect at the boundary after this step
+  std::optional<StepNorm> global_norm;      // where it was needed to apply
+  std::optional<StepRecord> record;         // for members that catch up
+  bool skipped = false;                     // not finite: the state is that of the step before
+  bool ends_job = false;                    // because it was not finite
+  std::optional<MeasuredState> measured{};  // as state(step + 1) tells
 
-  bool Stops() const;  // nothing is computed after it
+  bool Stops() const;        // nothing is computed after it
+  bool Measures() const;     // it measured the state that it began with
+  bool FindsEnough() const;  // what it measured is the last that the job waits for
 };
 
 class OpenStep {
@@ -91,6 +94,10 @@ class OpenStep {
   void AddResult(const ChunkResult& result, std::vector<JobCommand> commands);
   // Of a worker, when every result is here.
   std::optional<Apply> ApplyWhenComplete() const;
+  // What state(step + 1) tells of measures, once it is there.
+  void SetMeasured(std::optional<MeasuredState> measured) {
+    if (measured) measured_ = std::move(measured);
+  }
   // A member that catches up hears from its donor who did this step.
   void SetRecord(StepRecord record) { record_ = std::move(record); }
 
@@ -122,6 +129,7 @@ class OpenStep {
   std::vector<ResultMeta> meta_;
   std::vector<JobCommand> commands_;
   std::optional<StepRecord> record_;
+  std::optional<MeasuredState> measured_;
 };
 
 // The state that a member holds. Lives until it is forgotten; Advance makes new steps of it.
@@ -137,8 +145,9 @@ struct HeldState {
   bool HaltsIn(const View& view) const { return step() >= view.end || (closed && closed->Stops()); }
 };
 
-// Weight and loss of a step, as its results tell. Those of a buffer are of lane 0 alone, so who has
-// no result of a parameter knows neither.
+// Weight, loss and measures of a step, as its results tell. Those of a buffer are of lane 0 alone,
+// so who has no result of a parameter knows neither; and where there are sums only those know all
+// who have them.
 void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
                 StepRecord& record);
 // The record of a step that was done in this view.

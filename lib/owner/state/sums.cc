@@ -9,7 +9,7 @@ Sums::Sums(int32_t lanes, const LaneMap& map, std::vector<TensorKind> kinds, Sum
 
 std::vector<TreeNode> Sums::Expected(int32_t sender, TensorKind kind) const {
   const std::vector<LaneId> held = LanesOf(map_.holder_of, sender);
-  if (kind == TensorKind::kParameter) return Subtrees(held, lanes_);
+  if (kind != TensorKind::kBuffer) return Subtrees(held, lanes_);
   if (!held.empty() && held.front() == LaneId(0)) return {{0, 1}};
   return {};
 }

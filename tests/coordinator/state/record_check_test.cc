@@ -8,6 +8,7 @@
 #include "coordinator/state/recent_steps.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/domain/validation.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -53,11 +54,29 @@ StepRecord RecordIn(const JobJournal& job, int64_t step) {
   return record;
 }
 
+// Step 6 measures, by one metric.
+void Validate(JobJournal& job) {
+  job.spec.training.validation = {.every_steps = 3, .patience = 2};
+  const auto tensors = SumTensors(job.spec.training.validation, {{"loss"}});
+  job.environment->tensors.insert(job.environment->tensors.end(), tensors->begin(), tensors->end());
+}
+
 struct Case {
   std::string what;
   std::function<void(StepRecord&, JobJournal&)> vary;  // the record of step 6, and its job
   std::string why;                                     // a part of it
 };
+
+void ExpectFault(const Case& c) {
+  JobJournal job = JobInViewThree();
+  StepRecord record = RecordIn(job, 6);
+  ASSERT_FALSE(FaultOf(record, job, kRecorded)) << "it is sound before";
+  c.vary(record, job);
+  const std::optional<RecordFault> fault = FaultOf(record, job, kRecorded);
+  ASSERT_TRUE(fault) << "not seen: " << c.what;
+  EXPECT_THAT(fault->why, HasSubstr(c.why)) << c.what;
+  EXPECT_FALSE(fault->kind.empty()) << c.what;
+}
 
 TEST(RecordCheck, NamesTheFieldThatNoSoundMemberTells) {
   const std::vector<Case> cases = {
@@ -159,16 +178,66 @@ TEST(RecordCheck, NamesTheFieldThatNoSoundMemberTells) {
        },
        "it says that the step was skipped, and on_nan is continue"},
   };
-  for (const Case& c : cases) {
-    JobJournal job = JobInViewThree();
-    StepRecord record = RecordIn(job, 6);
-    ASSERT_FALSE(FaultOf(record, job, kRecorded)) << "it is sound before";
-    c.vary(record, job);
-    const std::optional<RecordFault> fault = FaultOf(record, job, kRecorded);
-    ASSERT_TRUE(fault) << "not seen: " << c.what;
-    EXPECT_THAT(fault->why, HasSubstr(c.why)) << c.what;
-    EXPECT_FALSE(fault->kind.empty()) << c.what;
-  }
+  for (const Case& c : cases) ExpectFault(c);
+}
+
+TEST(RecordCheck, TakesMeasuresExactlyWhereTheStepMeasures) {
+  const std::vector<Case> cases = {
+      {"a measure of a job without any",
+       [](StepRecord& r, JobJournal&) {
+         r.measures = {{1, 1}};
+       },
+       "it brings 1 measure, and those of step 6 are 0"},
+      {"no measure in a step that measures", [](StepRecord&, JobJournal& job) { Validate(job); },
+       "it brings 0 measures, and those of step 6 are 1"},
+      {"measures in another step",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r = RecordIn(job, 7);
+         r.measures = {{1, 1}};
+       },
+       "it brings 1 measure, and those of step 7 are 0"},
+      {"measures of a skipped step",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r.skipped = true;
+         r.measures = {{1, 1}};
+       },
+       "it brings 1 measure, and those of step 6 are 0"},
+      {"measures of who does not know the weight",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r.without_weight = true;
+         r.measures = {{1, 1}};
+       },
+       "it brings 1 measure"},
+      {"a weight below 0 of a measure",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r.measures = {{1, -1}};
+       },
+       "a measure of it has weight -1"},
+      {"a weight that is no number",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r.measures = {{1, kNan}};
+       },
+       "a measure of it has weight nan"},
+      {"enough, where nothing is measured",
+       [](StepRecord& r, JobJournal&) {
+         r.commands = {{0, JobCommandKind::kEnough}};
+       },
+       "it says that what is measured is enough"},
+      {"enough, where patience has no end",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         job.spec.training.validation.patience = 0;
+         r.measures = {{1, 1}};
+         r.commands = {{0, JobCommandKind::kEnough}};
+       },
+       "it says that what is measured is enough"},
+  };
+  for (const Case& c : cases) ExpectFault(c);
 }
 
 TEST(RecordCheck, HasNothingAgainstASoundMember) {
@@ -240,6 +309,20 @@ TEST(RecordCheck, HasNothingAgainstASoundMember) {
        ""},
       {"skipped, with a loss and a norm that are finite",
        [](StepRecord& r, JobJournal&) { r.skipped = true; }, ""},
+      {"what it measured, and that it is enough",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r.measures = {{kNan, 5}};
+         r.commands = {{0, JobCommandKind::kEnough}};
+       },
+       ""},
+      {"a server without a weight that heard that it is enough",
+       [](StepRecord& r, JobJournal& job) {
+         Validate(job);
+         r.without_weight = true;
+         r.commands = {{0, JobCommandKind::kEnough}};
+       },
+       ""},
       {"gone on with",
        [](StepRecord& r, JobJournal& job) {
          job.spec.training.on_nan = OnNan::kContinue;

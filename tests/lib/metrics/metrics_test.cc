@@ -27,7 +27,7 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetCounter("muster_samples_total");
   metrics.GetGauge("muster_loss");
   metrics.GetHistogram("muster_step_seconds").Observe(0.2);
-  for (const char* phase : {"input", "compute", "exposed_communication", "update"}) {
+  for (const char* phase : {"input", "compute", "validation", "exposed_communication", "update"}) {
     metrics.GetCounter("muster_step_phase_seconds_total", phase);
   }
   metrics.GetCounter("muster_bytes_sent_total");

@@ -27,8 +27,12 @@ const std::vector<TensorSpec> kTensors = {
     {"stem.weight", {5, 7}}, {"stem.bias", {7}}, {"norm.weight", {7}},
     {"head.weight", {7, 9}}, {"head.bias", {9}}, {"norm.mean", {7}, TensorKind::kBuffer}};
 
+constexpr int64_t kSteps = 6;
+constexpr uint64_t kSamples = 100;
+
 TrainingSpec Grouped(OptimizerKind kind) {
   TrainingSpec training;
+  training.steps = kSteps;
   training.optimizer = {.kind = kind,
                         .learning_rate = 0.1,
                         .weight_decay = 0.02,
@@ -59,15 +63,14 @@ struct State {
   std::array<Values, kMaxSlots> slots;
 };
 
-constexpr int64_t kSteps = 6;
-
 // Chunk by chunk, from one generation of values into the other.
 void ApplyAll(Updater& updater, const Layout& layout, int64_t step, double norm,
               const Values& gradient, State& state) {
   Values to(state.values.size());
   for (const Chunk& chunk : layout.chunks()) {
     const auto begin = static_cast<size_t>(chunk.offset), count = static_cast<size_t>(chunk.count);
-    updater.Apply(chunk, Step(step), norm, absl::MakeConstSpan(gradient).subspan(begin, count),
+    updater.Apply(chunk, Step(step), updater.RateOf(Step(step), 0), norm,
+                  absl::MakeConstSpan(gradient).subspan(begin, count),
                   absl::MakeConstSpan(state.values).subspan(begin, count),
                   absl::MakeSpan(to).subspan(begin, count),
                   chunk.kind == TensorKind::kParameter ? state.Part(begin, count) : Slots());
@@ -124,7 +127,7 @@ TEST_P(UpdaterTest, EqualsASlowTwinHoweverChunksAreCut) {
     std::mt19937 random(7);
     State state(layout, random), slow = state;
     CopyCounter copied{0};
-    Updater updater(training, UpdateRules::Make(training, layout).value(), kSteps, copied);
+    Updater updater(training, UpdateRules::Make(training, layout).value(), {}, kSamples, copied);
     const Values first = state.values;
     for (int64_t step = 0; step < kSteps; ++step) {
       const Values gradient = Draw(random, state.values.size());
@@ -158,10 +161,11 @@ INSTANTIATE_TEST_SUITE_P(Kinds, UpdaterTest,
 // would begin at 0.
 TEST(Updater, TheAverageOfASkippedFirstStepIsTheParameters) {
   TrainingSpec training;
+  training.steps = kSteps;
   training.ema_decay = 0.5;
   const Layout layout = Layout::Make({{"weight", {3}}}, 64).value();
   CopyCounter copied{0};
-  Updater updater(training, UpdateRules::Make(training, layout).value(), kSteps, copied);
+  Updater updater(training, UpdateRules::Make(training, layout).value(), {}, kSamples, copied);
   const Chunk& chunk = layout.chunk(ChunkId(0));
   Values values(static_cast<size_t>(chunk.count), 4.0f), average(values.size());
   updater.MoveAverage(chunk, Step(0), values, {absl::MakeSpan(average)});

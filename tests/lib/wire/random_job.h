@@ -145,7 +145,7 @@ class RandomJob {
   }
 
   void FillSchedule(ScheduleSpec& schedule) {
-    schedule.kind = Pick(ScheduleKind::kOneCycle);
+    schedule.kind = Pick(ScheduleKind::kPlateau);
     if (schedule.kind != ScheduleKind::kOneCycle) schedule.warmup_steps = Int<int64_t>(0, 1 << 20);
     switch (schedule.kind) {
       case ScheduleKind::kConstant: break;
@@ -163,12 +163,36 @@ class RandomJob {
         schedule.step_size = Int<int64_t>(1, 1 << 20);
         schedule.gamma = Real(0, 1);
         break;
+      case ScheduleKind::kPlateau:
+        schedule.gamma = Real(0, 1);
+        schedule.final_ratio = Real(0, 1);
+        schedule.patience = Int<int64_t>(0, 99);
+        break;
       case ScheduleKind::kOneCycle:
         schedule.pct_start = Real(0, 1);
         schedule.div_factor = Real(1, 100);
         schedule.final_div_factor = Real(1, 1e6);
         break;
     }
+  }
+
+  void FillValidation(TrainingSpec& training) {
+    ValidationSpec& validation = training.validation;
+    const bool is_plateau = training.schedule.kind == ScheduleKind::kPlateau;
+    if (training.data.paths.empty()) {
+      if (is_plateau) training.schedule = {};
+      return;
+    }
+    if (!is_plateau && Coin()) return;
+    validation.every_steps = Int<int64_t>(1, 1 << 20);
+    validation.every_epochs = Int<int64_t>(0, 9);
+    validation.paths = {Text(), Text()};
+    validation.batch = Int<int64_t>(0, 99);
+    if (Coin()) validation.patience = Int<int64_t>(1, 99);
+    if (validation.patience == 0 && !is_plateau) return;
+    validation.metric = Text();
+    validation.mode = Pick(Better::kLarger);
+    validation.min_delta = Real(0, 1);
   }
 
   void FillGroups(std::vector<ParameterGroup>& groups) {
@@ -197,6 +221,8 @@ class RandomJob {
     training.seed = random_();
     training.order = Pick(SumOrder::kFree);
     training.sync = Pick(Sync::kServer);
+    FillValidation(training);
+    if (training.schedule.kind == ScheduleKind::kPlateau) training.sync = Sync::kAllreduce;
     training.threads = Int(1, 1024);
     training.chunk_bytes = Int<int64_t>(1, 4096) * 64;
   }

@@ -88,7 +88,7 @@ JobSpec Spec() {
 CheckReport ReportOf(Fault fault, int gradients = 0) {
   SetFloatEnvironment();
   Pulling task(fault);
-  absl::StatusOr<CheckReport> report = Check(Spec(), task, {.gradients = gradients});
+  absl::StatusOr<CheckReport> report = Check(Spec(), task, nullptr, {.gradients = gradients});
   EXPECT_EQ(report.status(), absl::OkStatus());
   return report.ok() ? *std::move(report) : CheckReport{};
 }
@@ -120,7 +120,7 @@ TEST(CheckTest, CountsTheBuffersOfAWorkerAndOfAServer) {
   JobSpec spec = Spec();
   spec.training.sync = Sync::kServer;
   spec.runtime.servers = 1;
-  const CheckedMemory memory = Check(spec, task, {})->memory;
+  const CheckedMemory memory = Check(spec, task, nullptr, {})->memory;
   EXPECT_EQ(memory.slots, 0);
   EXPECT_EQ(memory.server, (4 * 48 + 2 * 32 + (48 + 2 * 32)) * 4);
 }

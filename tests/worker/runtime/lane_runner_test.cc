@@ -73,6 +73,27 @@ class Listening final : public LikeCounting, public ReadsAhead {
   std::vector<ComingLane> coming, ran;
 };
 
+// It measures sums of eleven ids, and remembers the batches.
+class Measuring final : public LikeCounting, public Evaluates {
+ public:
+  using LikeCounting::LikeCounting;
+
+  uint64_t SampleCount() const override { return 11; }
+  std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float> values) override {
+    batches.emplace_back(samples.begin(), samples.end());
+    seen = values.size();
+    TaskMetricSum sum;
+    for (const uint64_t id : samples) sum.sum += static_cast<double>(id);
+    sum.weight = static_cast<double>(samples.size());
+    return std::vector<TaskMetricSum>{sum};
+  }
+
+  std::vector<std::vector<uint64_t>> batches;
+  size_t seen = 0;
+};
+
 class LaneRunnerTest : public testing::Test {
  protected:
   static TrainingSpec SmallTraining() {
@@ -84,7 +105,8 @@ class LaneRunnerTest : public testing::Test {
   }
   LaneRunner RunnerOf(Task& task, LaneCounter* counter = nullptr) {
     EXPECT_TRUE(task.Bind(layout_.space()).ok());
-    return LaneRunner(task, training_, counter, metrics_, failpoints_);
+    return LaneRunner(task, layout_, training_, /*measures=*/nullptr, counter, metrics_,
+                      failpoints_);
   }
   absl::StatusOr<LaneOutput> RunLane(LaneRunner& runner) {
     std::vector<float> gradient(values_.size());
@@ -137,7 +159,7 @@ TEST_F(LaneRunnerTest, TellsTheLanesOfThisStepAndTheNextAsTheyAreRun) {
   training.lanes = 2;
   Listening task(training);
   ASSERT_TRUE(task.Bind(layout_.space()).ok());
-  LaneRunner runner(task, training, nullptr, metrics_, failpoints_);
+  LaneRunner runner(task, layout_, training, nullptr, nullptr, metrics_, failpoints_);
   const std::vector<LaneId> lanes = {LaneId(1), LaneId(0)};
   ASSERT_TRUE(runner.TellComing(Step(2), lanes, Step(4)).ok());
   const std::vector<ComingLane> told = task.coming;
@@ -157,6 +179,58 @@ TEST_F(LaneRunnerTest, TellsTheLanesOfThisStepAndTheNextAsTheyAreRun) {
   }
   ASSERT_TRUE(runner.TellComing(Step(3), lanes, Step(4)).ok());
   EXPECT_EQ(task.coming.size(), 2u);  // the job ends with this step
+}
+
+// Eleven samples to measure in three lanes, two at a time: lanes of three and four of them. The
+// fourth step of seven samples in batches of three has one sample, so that two lanes are empty.
+TEST_F(LaneRunnerTest, ALaneMeasuresItsShareInAStepThatMeasuresAlsoWhereItIsEmpty) {
+  TrainingSpec training = training_;
+  training.batch = 3;
+  training.lanes = 3;
+  training.validation = {.every_steps = 2, .batch = 2};
+  auto own = std::make_unique<Measuring>(training);
+  Measuring& measuring = *own;
+  LikeCounting task(training);
+  auto measures = LaneMeasures::Make(std::move(own), training, task.Tensors());
+  ASSERT_TRUE(measures.ok()) << measures.status();
+  std::vector<TensorSpec> tensors = task.Tensors();
+  tensors.insert(tensors.end(), (*measures)->sum_tensors().begin(),
+                 (*measures)->sum_tensors().end());
+  const Layout layout = Layout::Make(tensors, 64).value();
+  ASSERT_TRUE(task.Bind(layout.ModelSpace()).ok());
+  LaneRunner runner(task, layout, training, measures->get(), nullptr, metrics_, failpoints_);
+  const SumPlaces places(training.validation, layout);
+  ASSERT_TRUE((*measures)->Bind(layout).ok());
+  const std::vector<float> values(static_cast<size_t>(layout.elements()));
+  WhereLanesRun([&] {
+    std::vector<float> sum(static_cast<size_t>(places.chunk().count));
+    for (const int32_t lane : {0, 1, 2}) {
+      std::vector<float> gradient(values.size());
+      std::vector<size_t> ready;
+      const GradientSink sink{absl::MakeSpan(gradient), [](LaneOutput) {},
+                              [&](size_t tensor) { ready.push_back(tensor); }};
+      EXPECT_TRUE(runner.Run(LineageNumber(1), Step(2), LaneId(lane), values, sink).ok());
+      EXPECT_EQ(ready.size(), tensors.size()) << "every tensor is final, sums too";
+      for (size_t i = 0; i < sum.size(); ++i)
+        sum[i] += gradient[static_cast<size_t>(places.chunk().offset) + i];
+    }
+    std::vector<float> state(sum.size());
+    places.Apply(training, Step(2), sum, state, absl::MakeSpan(state));
+    EXPECT_EQ(places.Read(state).measures, (std::vector<Measure>{{55, 11}}));
+  });
+  EXPECT_EQ(measuring.batches,
+            (std::vector<std::vector<uint64_t>>{{0, 1}, {2}, {3, 4}, {5, 6}, {7, 8}, {9, 10}}));
+  EXPECT_EQ(measuring.seen, static_cast<size_t>(layout.model_elements()));
+  EXPECT_GT(Phase("validation"), 0);
+  measuring.batches.clear();
+  WhereLanesRun([&] {
+    std::vector<float> gradient(values.size());
+    const GradientSink sink{absl::MakeSpan(gradient), [](LaneOutput) {}, [](size_t) {}};
+    EXPECT_TRUE(runner.Run(LineageNumber(1), Step(3), LaneId(0), values, sink).ok());
+    for (int64_t i = 0; i < places.chunk().count; ++i)
+      EXPECT_EQ(gradient[static_cast<size_t>(places.chunk().offset + i)], 0);
+  });
+  EXPECT_TRUE(measuring.batches.empty());
 }
 
 // Otherwise what a recovery computes again would be known no more.

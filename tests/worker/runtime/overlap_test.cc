@@ -96,7 +96,9 @@ class OverlapTest : public testing::Test {
   TestMemberOptions Worker(const std::string& name, Sent& sent) {
     TestMemberOptions options;
     options.name = name;
-    options.make_task = [&sent](const TrainingSpec&) { return std::make_unique<Gradual>(sent); };
+    options.make_task = [&sent](const TrainingSpec&, DataPart) {
+      return std::make_unique<Gradual>(sent);
+    };
     options.spoil = [&sent](Frame& frame) {
       const auto message = DecodePeerMessage(frame.header);
       if (message.ok() && std::holds_alternative<Partials>(*message))

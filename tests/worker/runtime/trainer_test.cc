@@ -33,7 +33,7 @@ class TrainerTest : public testing::Test {
     parts.copied = &copied_;
     parts.metrics = &registry_;
     parts.failpoints = &failpoints_;
-    parts.make_task = [](const TrainingSpec& training) { return MakeCounting(training); };
+    parts.make_task = [](const TrainingSpec& training, DataPart) { return MakeCounting(training); };
     trainer_ = std::make_unique<Trainer>(std::move(parts));
     thread_ = std::thread([this] { trainer_->Run(); });
     JobIs job;

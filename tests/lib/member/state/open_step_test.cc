@@ -343,6 +343,72 @@ TEST(RecordOf, TheWeightIsThatOfAParameter) {
   }
 }
 
+// A job that measures in step 5, with a chunk of sums behind one of parameters.
+MemberConfig MeasuringConfig(Role role) {
+  MemberConfig config = PartConfig(role, Sync::kServer, false);
+  config.id = NameOf("worker-0");
+  config.chunks = {TensorKind::kParameter, TensorKind::kSum};
+  config.training.validation = {.every_steps = 5, .patience = 1};
+  return config;
+}
+
+MeasuredState MeasuredAt(int64_t step, bool enough) {
+  MeasuredState measured{{{2, 4}}, Step(step), {}};
+  measured.learned.enough = enough;
+  measured.learned.cuts = 3;
+  measured.learned.cuts_before = 2;
+  return measured;
+}
+
+ClosedStep Closed(const ConfigPtr& config, std::optional<MeasuredState> measured, bool finite) {
+  OpenStep step(config, Step(5));
+  step.AddResult({kZero, {6, 3.5, 0, 0, finite}}, {});
+  step.AddResult({kOne, {6, 3.5, 0, 0}}, {});
+  step.SetMeasured(std::move(measured));
+  return std::move(step).Close();
+}
+
+TEST(RecordOf, WhoHasTheSumsTellsWhatTheyMeasured) {
+  const ConfigPtr config = Shared(MeasuringConfig(Role::kWorker));
+  const View view = PartSeat({0, 1}, {0, 1}).view;
+  const ClosedStep closed = Closed(config, MeasuredAt(5, true), true);
+  EXPECT_TRUE(closed.FindsEnough());
+  const StepRecord record = RecordOf(*config, view, LineageNumber(4), closed);
+  EXPECT_EQ(record.measures, (std::vector<Measure>{{2, 4}}));
+  EXPECT_EQ(record.cuts, 2) << "those before its measure";
+  EXPECT_FALSE(record.without_weight);
+}
+
+// It holds the measure of step 0 in its sums, which was enough or not.
+TEST(RecordOf, AStepThatMeasuresNothingTellsNothingOfTheOneBefore) {
+  const ConfigPtr config = Shared(MeasuringConfig(Role::kWorker));
+  const ClosedStep closed = Closed(config, MeasuredAt(0, true), true);
+  EXPECT_FALSE(closed.FindsEnough());
+  const StepRecord record =
+      RecordOf(*config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(4), closed);
+  EXPECT_THAT(record.measures, IsEmpty());
+  EXPECT_EQ(record.cuts, 3);
+}
+
+TEST(RecordOf, OfASkippedStepNothingIsMeasured) {
+  const ConfigPtr config = Shared(MeasuringConfig(Role::kWorker));
+  const ClosedStep closed = Closed(config, MeasuredAt(5, true), false);
+  ASSERT_TRUE(closed.skipped);
+  EXPECT_FALSE(closed.FindsEnough());
+  const StepRecord record =
+      RecordOf(*config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(4), closed);
+  EXPECT_THAT(record.measures, IsEmpty());
+}
+
+TEST(RecordOf, AServerWithoutTheSumsKnowsNoWeightInAnyStep) {
+  const View view = PartSeat({0, 1}, {0, 1}).view;
+  const ConfigPtr config = Shared(MeasuringConfig(Role::kServer));
+  EXPECT_TRUE(
+      RecordOf(*config, view, LineageNumber(4), Closed(config, std::nullopt, true)).without_weight);
+  EXPECT_FALSE(RecordOf(*config, view, LineageNumber(4), Closed(config, MeasuredAt(5, false), true))
+                   .without_weight);
+}
+
 TEST(RecordOf, NamesTheHoldersOfTheStepAndTheWholeWeight) {
   const ConfigPtr config = Shared(PartConfig(Role::kWorker, Sync::kAllreduce, false));
   View view = PartSeat({0, 1}, {1, 1}).view;

@@ -222,18 +222,19 @@ TEST(Updater, ClipsWithoutTouchingTheResult) {
   TrainingSpec training;
   training.clip_norm = 1;
   training.optimizer.learning_rate = 1;
+  training.steps = 10;
   CopyCounter copied{0};
   const Layout layout = Layout::Make({{"weight", {2}}}, 64).value();
-  Updater updater(training, UpdateRules::Make(training, layout).value(), 10, copied);
+  Updater updater(training, UpdateRules::Make(training, layout).value(), {}, 10, copied);
   const Chunk chunk{0, 2}, buffer{0, 2, TensorKind::kBuffer};
   const Values gradient{30, 40};  // norm 50
   const Values from{1, 1};
   Values to(2);
-  updater.Apply(chunk, Step(0), 50.0, gradient, from, absl::MakeSpan(to), {});
+  updater.Apply(chunk, Step(0), 1, 50.0, gradient, from, absl::MakeSpan(to), {});
   EXPECT_NEAR(to[0], 1 - 0.6f, 1e-6f);
   EXPECT_NEAR(to[1], 1 - 0.8f, 1e-6f);
   EXPECT_EQ(gradient, (Values{30, 40}));
-  updater.Apply(buffer, Step(0), 50.0, gradient, from, absl::MakeSpan(to), {});
+  updater.Apply(buffer, Step(0), 1, 50.0, gradient, from, absl::MakeSpan(to), {});
   EXPECT_EQ(to, gradient) << "a buffer's result is its new value";
 }
 

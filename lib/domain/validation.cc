@@ -1,0 +1,263 @@
+#include "lib/domain/validation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "absl/numeric/int128.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "lib/base/check.h"
+
+namespace muster {
+namespace {
+
+constexpr char kPrefix[] = "validation/";
+constexpr char kExpPrefix[] = "validation/exp/";
+constexpr char kLearnedName[] = "validation/learned";
+constexpr size_t kFloats = 16;  // of each tensor
+
+// A number as whole multiples of 2^-kFraction, cut into limbs below kLimbSize, each with the sign
+// of the number: limbs of 4,096 lanes add up below 2^24, where fp32 holds every whole number.
+constexpr int64_t kLimbSize = 4096;
+// The limit of one lane is far enough below what the limbs hold that the total of all lanes fits
+// into 127 bits.
+struct FixedPoint {
+  size_t first;  // limb, in the tensor
+  size_t limbs;
+  int fraction;
+  double limit;  // on the magnitude
+};
+constexpr FixedPoint kSum{0, 10, 48, 0x1p66};
+constexpr FixedPoint kWeight{10, 4, 12, 0x1p36};
+constexpr size_t kSpoiled = 15;  // how many lanes had a number that is none, or is too large
+constexpr int64_t kMostLanes = 4096;
+static_assert(kMostLanes * (kLimbSize - 1) < (1 << 24));
+
+void WriteFixed(const FixedPoint& format, double value, absl::Span<float> terms) {
+  const auto scaled = static_cast<absl::int128>(std::ldexp(value, format.fraction));
+  absl::uint128 left(scaled < 0 ? -scaled : scaled);
+  for (size_t limb = 0; limb < format.limbs; ++limb) {
+    const auto part = static_cast<float>(static_cast<uint64_t>(left % kLimbSize));
+    terms[format.first + limb] = scaled < 0 && part != 0 ? -part : part;
+    left /= kLimbSize;
+  }
+}
+
+double ReadFixed(const FixedPoint& format, absl::Span<const float> sums) {
+  absl::int128 whole = 0;
+  for (size_t limb = format.limbs; limb-- > 0;)
+    whole = whole * absl::int128(kLimbSize) + absl::int128(std::llround(sums[format.first + limb]));
+  return std::ldexp(static_cast<double>(whole), -format.fraction);
+}
+
+// The state keeps values of eight bytes as bits, which are copied and never computed with.
+template <class T>
+void Keep(T value, size_t at, absl::Span<float> tensor) {
+  static_assert(sizeof(T) == 2 * sizeof(float));
+  std::memcpy(tensor.data() + at, &value, sizeof(T));
+}
+template <class T>
+T Kept(size_t at, absl::Span<const float> tensor) {
+  T value;
+  std::memcpy(&value, tensor.data() + at, sizeof(T));
+  return value;
+}
+
+// Of a metric: sum, weight, and the step after the measured one; 0: none was measured yet.
+void WriteMeasure(const Measure& measure, Step step, absl::Span<float> tensor) {
+  Keep(measure.sum, 0, tensor);
+  Keep(measure.weight, 2, tensor);
+  Keep(step.value() + 1, 4, tensor);
+}
+
+void WriteLearned(const Learned& learned, absl::Span<float> tensor) {
+  Keep(learned.best.value_or(0), 0, tensor);
+  Keep(learned.best_step.value(), 2, tensor);
+  Keep(learned.since_best, 4, tensor);
+  Keep(learned.no_better, 6, tensor);
+  Keep(learned.cuts, 8, tensor);
+  Keep(static_cast<int64_t>(learned.best.has_value()), 10, tensor);
+  Keep(static_cast<int64_t>(learned.enough), 12, tensor);
+  Keep(learned.cuts_before, 14, tensor);
+}
+
+Learned ReadLearned(absl::Span<const float> tensor) {
+  Learned learned;
+  if (Kept<int64_t>(10, tensor) != 0) learned.best = Kept<double>(0, tensor);
+  learned.best_step = Step(Kept<int64_t>(2, tensor));
+  learned.since_best = Kept<int64_t>(4, tensor);
+  learned.no_better = Kept<int64_t>(6, tensor);
+  learned.cuts = Kept<int64_t>(8, tensor);
+  learned.enough = Kept<int64_t>(12, tensor) != 0;
+  learned.cuts_before = Kept<int64_t>(14, tensor);
+  return learned;
+}
+
+bool IsFirstOfEpoch(int64_t step, int64_t steps_per_epoch, int64_t every_epochs) {
+  return step % steps_per_epoch == 0 && step / steps_per_epoch % every_epochs == 0;
+}
+
+Measure MeasureOf(absl::Span<const float> sums) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const double sum = sums[kSpoiled] == 0 ? ReadFixed(kSum, sums) : none;
+  return {sum, ReadFixed(kWeight, sums)};
+}
+
+}  // namespace
+
+bool IsMeasuredIn(const TrainingSpec& training, uint64_t samples, Step step) {
+  const ValidationSpec& validation = training.validation;
+  const int64_t s = step.value();
+  if (s <= 0) return false;
+  if (validation.every_steps > 0 && s % validation.every_steps == 0) return true;
+  return validation.every_epochs > 0 &&
+         IsFirstOfEpoch(s, StepsPerEpoch(training, samples), validation.every_epochs);
+}
+
+IdRange MeasuredBy(LaneId lane, int32_t lanes, uint64_t samples) {
+  const auto at = [&](int64_t l) {
+    return static_cast<uint64_t>(absl::uint128(samples) * static_cast<uint64_t>(l) /
+                                 static_cast<uint64_t>(lanes));
+  };
+  return {at(lane.value()), at(lane.value() + 1)};
+}
+
+absl::StatusOr<std::vector<TensorSpec>> SumTensors(const ValidationSpec& validation,
+                                                   const std::vector<TaskMetric>& metrics) {
+  if (metrics.empty() || metrics.size() > kMostMetrics)
+    return absl::FailedPreconditionError(absl::StrCat("validation: the task measures ",
+                                                      metrics.size(), " metrics; 1 to ",
+                                                      kMostMetrics, " are allowed"));
+  std::vector<TensorSpec> tensors;
+  std::vector<std::string> names;
+  for (const TaskMetric& metric : metrics) {
+    const char* prefix = metric.kind == TaskMetricKind::kExpOfMean ? kExpPrefix : kPrefix;
+    tensors.push_back({absl::StrCat(prefix, metric.name), {kFloats}, TensorKind::kSum});
+    names.push_back(metric.name);
+  }
+  if (std::find(names.begin(), names.end(), validation.metric) == names.end())
+    return absl::FailedPreconditionError(
+        absl::StrCat("validation.metric: the task measures no ", validation.metric,
+                     "; it measures: ", absl::StrJoin(names, ", ")));
+  tensors.push_back({kLearnedName, {kFloats}, TensorKind::kSum});
+  return tensors;
+}
+
+std::vector<TaskMetric> MetricsIn(const std::vector<TensorSpec>& tensors) {
+  std::vector<TaskMetric> metrics;
+  for (const TensorSpec& tensor : tensors) {
+    if (tensor.kind != TensorKind::kSum || tensor.name == kLearnedName) continue;
+    absl::string_view name = tensor.name;
+    if (absl::ConsumePrefix(&name, kExpPrefix))
+      metrics.push_back({std::string(name), TaskMetricKind::kExpOfMean});
+    else if (absl::ConsumePrefix(&name, kPrefix))
+      metrics.push_back({std::string(name), TaskMetricKind::kMean});
+  }
+  return metrics;
+}
+
+std::vector<MetricValue> ValuesOf(const std::vector<TaskMetric>& metrics,
+                                  const std::vector<Measure>& measures) {
+  std::vector<MetricValue> values;
+  for (size_t m = 0; m < std::min(metrics.size(), measures.size()); ++m) {
+    std::optional<double> value = MeanOf(measures[m]);
+    if (value && metrics[m].kind == TaskMetricKind::kExpOfMean) value = std::exp(*value);
+    if (value && !std::isfinite(*value)) value.reset();
+    values.push_back({metrics[m].name, value});
+  }
+  return values;
+}
+
+Learned Learn(const TrainingSpec& training, Learned before, Step step, std::optional<double> mean) {
+  const ValidationSpec& validation = training.validation;
+  const double gain = !mean || !before.best                 ? 0
+                      : validation.mode == Better::kSmaller ? *before.best - *mean
+                                                            : *mean - *before.best;
+  Learned after = before;
+  after.cuts_before = before.cuts;
+  if (mean && (!before.best || (gain > 0 && gain >= validation.min_delta))) {
+    after.best = mean;
+    after.best_step = step;
+    after.since_best = 0;
+    after.no_better = 0;
+    return after;
+  }
+  ++after.since_best;
+  ++after.no_better;
+  const ScheduleSpec& schedule = training.schedule;
+  if (schedule.kind == ScheduleKind::kPlateau && after.no_better > schedule.patience) {
+    ++after.cuts;
+    after.no_better = 0;
+  }
+  after.enough = validation.patience > 0 && after.since_best >= validation.patience;
+  return after;
+}
+
+SumPlaces::SumPlaces(const ValidationSpec& validation, const Layout& layout) {
+  for (const Chunk& chunk : layout.chunks())
+    if (chunk.kind == TensorKind::kSum) chunk_ = chunk;
+  for (const Placed& tensor : layout.tensors()) {
+    if (tensor.spec.kind != TensorKind::kSum) continue;
+    const auto at = static_cast<size_t>(tensor.offset - chunk_.offset);
+    if (tensor.spec.name == kLearnedName) {
+      learned_ = at;
+      continue;
+    }
+    absl::string_view name = tensor.spec.name;
+    if (!absl::ConsumePrefix(&name, kExpPrefix)) absl::ConsumePrefix(&name, kPrefix);
+    if (name == validation.metric) judged_ = places_.size();
+    places_.push_back(at);
+  }
+}
+
+void SumPlaces::Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const {
+  MUSTER_CHECK(measured.size() == places_.size(), "a sum for each metric");
+  for (size_t m = 0; m < places_.size(); ++m) {
+    const absl::Span<float> tensor = terms.subspan(places_[m], kFloats);
+    const auto [sum, weight] = measured[m];
+    if (std::abs(sum) < kSum.limit && weight >= 0 && weight < kWeight.limit) {
+      WriteFixed(kSum, sum, tensor);
+      WriteFixed(kWeight, weight, tensor);
+    } else {
+      tensor[kSpoiled] = 1;
+    }
+  }
+}
+
+void SumPlaces::Apply(const TrainingSpec& training, Step step, absl::Span<const float> sum,
+                      absl::Span<const float> from, absl::Span<float> to) const {
+  const Learned before = ReadLearned(from.subspan(learned_, kFloats));
+  if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
+  std::optional<double> judged;
+  for (size_t m = 0; m < places_.size(); ++m) {
+    const Measure measure = MeasureOf(sum.subspan(places_[m], kFloats));
+    WriteMeasure(measure, step, to.subspan(places_[m], kFloats));
+    if (m == judged_) judged = MeanOf(measure);
+  }
+  WriteLearned(Learn(training, before, step, judged), to.subspan(learned_, kFloats));
+}
+
+int64_t CutsIn(const MeasuredState& after, Step step) {
+  return after.measures.empty() || after.step != step ? after.learned.cuts
+                                                      : after.learned.cuts_before;
+}
+
+MeasuredState SumPlaces::Read(absl::Span<const float> state) const {
+  MeasuredState measured;
+  for (const size_t at : places_) {
+    const absl::Span<const float> tensor = state.subspan(at, kFloats);
+    const int64_t next = Kept<int64_t>(4, tensor);
+    if (next == 0) continue;
+    measured.measures.push_back({Kept<double>(0, tensor), Kept<double>(2, tensor)});
+    measured.step = Step(next - 1);
+  }
+  measured.learned = ReadLearned(state.subspan(learned_, kFloats));
+  return measured;
+}
+
+}  // namespace muster

@@ -1,0 +1,97 @@
+// What is measured of a state while a job trains, and what is learned from it
+// (docs/decisions/0093). Measures are sums over lanes: tensors of the kind kSum, one for each
+// metric, and one for what is learned. Pure values and functions.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "lib/base/ids.h"
+#include "lib/domain/history.h"
+#include "lib/domain/job.h"
+#include "lib/domain/layout.h"
+#include "lib/domain/measure.h"
+#include "muster/task.h"
+
+namespace muster {
+
+// state(step) is measured in `step`. `samples`: of the training data.
+bool IsMeasuredIn(const TrainingSpec& training, uint64_t samples, Step step);
+
+// The ids of validation samples that a lane measures.
+struct IdRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool operator==(const IdRange&) const = default;
+};
+IdRange MeasuredBy(LaneId lane, int32_t lanes, uint64_t samples);
+
+// A lane's terms of all of them fill 2 KiB: those of 2,048 subtrees fit into one frame.
+inline constexpr size_t kMostMetrics = 31;
+
+// The tensors of what these metrics add up to, to stand behind those of the model.
+// kFailedPrecondition: none, or more than kMostMetrics, or validation.metric is not among them.
+absl::StatusOr<std::vector<TensorSpec>> SumTensors(const ValidationSpec& validation,
+                                                   const std::vector<TaskMetric>& metrics);
+// The metrics that these tensors are for, in their order.
+std::vector<TaskMetric> MetricsIn(const std::vector<TensorSpec>& tensors);
+
+// As people want them, by metric.
+std::vector<MetricValue> ValuesOf(const std::vector<TaskMetric>& metrics,
+                                  const std::vector<Measure>& measures);
+
+// What the measures so far have led to. Part of the state.
+struct Learned {
+  std::optional<double> best;  // mean
+  Step best_step;              // of the state that it was measured of
+  int64_t since_best = 0;      // measures after it
+  int64_t no_better = 0;       // measures in a row since the best one or the last cut
+  int64_t cuts = 0;            // of the rate, by schedule.kind: plateau
+  int64_t cuts_before = 0;     // before the last measure
+  bool enough = false;         // validation.patience is used up
+  bool operator==(const Learned&) const = default;
+};
+Learned Learn(const TrainingSpec& training, Learned before, Step step, std::optional<double> mean);
+
+// What the sums of a state hold, once a step of them is done.
+struct MeasuredState {
+  std::vector<Measure> measures;  // of the last step that measured, in the order of the metrics
+  Step step;                      // that one
+  Learned learned;
+  bool operator==(const MeasuredState&) const = default;
+};
+
+// How often the rate of `step` had been cut, as state(step + 1) tells.
+int64_t CutsIn(const MeasuredState& after, Step step);
+
+// Where the sums of a job stand in its flat space. Spans are of the chunk of sums.
+class SumPlaces {
+ public:
+  SumPlaces() = default;  // of a job without validation
+  SumPlaces(const ValidationSpec& validation, const Layout& layout);
+
+  bool empty() const { return places_.empty(); }
+  const Chunk& chunk() const { return chunk_; }
+  size_t metrics() const { return places_.size(); }
+
+  // What a lane brings: `terms` was all +0.0. Exact: sums to 2^-48, weights to 2^-12.
+  void Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const;
+  // The chunk of state(step + 1), of that of state(step) and the sum of what the lanes brought.
+  // `to` may be `from`.
+  void Apply(const TrainingSpec& training, Step step, absl::Span<const float> sum,
+             absl::Span<const float> from, absl::Span<float> to) const;
+  MeasuredState Read(absl::Span<const float> state) const;
+
+ private:
+  Chunk chunk_{0, 0, TensorKind::kSum};
+  std::vector<size_t> places_;  // of each metric, in the chunk
+  size_t learned_ = 0;          // where it stands in the chunk
+  size_t judged_ = 0;           // index of validation.metric
+};
+
+}  // namespace muster

@@ -1,0 +1,157 @@
+// Validation (docs/decisions/0093) with real processes: what is measured and what follows from it
+// are the same bits whoever computes, applies, dies and takes over.
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+
+namespace muster::integration {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kLanes = 6, kSteps = 16;
+
+std::string HeldOut() {
+  std::string text;
+  for (int i = 0; i < 90; ++i) absl::StrAppend(&text, "a server sums ", i * i, " lanes. ");
+  return text;
+}
+
+struct Measured {
+  int64_t step = 0;
+  double loss = 0;
+  bool operator==(const Measured&) const = default;
+};
+
+// As metrics.jsonl tells, which is written within a second of the end.
+std::vector<Measured> MeasuredIn(const std::string& dir, const TrainRun& run) {
+  std::ifstream lines(absl::StrCat(dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
+  std::vector<Measured> measured;
+  for (std::string line; std::getline(lines, line);) {
+    const auto step = nlohmann::json::parse(line);
+    if (step.contains("validation.loss"))
+      measured.push_back({step.value("step", int64_t{-1}), step.value("validation.loss", -1.0)});
+  }
+  return measured;
+}
+
+class ValidationTest : public testing::Test {
+ protected:
+  ValidationTest() {
+    WriteFile(folder_ / "held-out/text.txt", HeldOut());
+    settings_ = {"validation.every_steps=4",
+                 absl::StrCat("validation.paths=[", folder_ / "held-out", "]")};
+  }
+  TrainOptions Job(const std::string& name) {
+    return {.spec = LanguageSpec(folder_ / "data", kLanes, kSteps),
+            .dir = folder_ / name,
+            .settings = settings_};
+  }
+
+  const Folder folder_;
+  std::vector<std::string> settings_;
+};
+
+TEST_F(ValidationTest, MeasuresTheSameOnAnyNumberOfWorkersAndServersThroughKills) {
+  const TrainRun calm = Train(Job("calm"));
+  ASSERT_EQ(calm.exit_code, 0) << calm.Trace();
+  const std::string digest = calm.result.value("digest", "none");
+  const std::vector<Measured> measured = MeasuredIn(folder_ / "calm", calm);
+  ASSERT_EQ(measured.size(), 3u) << calm.Trace();
+  for (size_t m = 0; m < measured.size(); ++m)
+    EXPECT_EQ(measured[m].step, 4 * (static_cast<int64_t>(m) + 1));
+  EXPECT_LT(measured.back().loss, measured.front().loss) << "it learns";
+  for (const int servers : {0, 1, 2})
+    for (const std::string point : {"forward:17", "before_apply:5"}) {
+      SCOPED_TRACE(absl::StrCat(servers, " servers, ", point));
+      TrainOptions options = Job(absl::StrCat("job-", servers, "-", point.substr(0, 3)));
+      options.workers = 3;
+      options.servers = servers;
+      options.faults = {absl::StrCat("{at_point: \"", point, "\", kill: worker-1}")};
+      const TrainRun run = Train(options);
+      EXPECT_TRUE(run.Killed("worker-1")) << run.Trace();
+      ExpectSameBits(run, options.dir, digest);
+      EXPECT_EQ(MeasuredIn(options.dir, run), measured) << run.Trace();
+    }
+}
+
+TEST_F(ValidationTest, EndsWhereItIsEnoughWhoeverComputesIt) {
+  // Nothing is better by so much: the measure at step 12 is the second that is not.
+  settings_.insert(settings_.end(),
+                   {"validation.patience=2", "validation.min_delta=100", "steps=1000"});
+  const TrainRun calm = Train(Job("calm"));
+  ASSERT_EQ(calm.exit_code, kExitDone) << calm.Trace();
+  EXPECT_EQ(calm.result.value("state", ""), "done");
+  EXPECT_EQ(calm.result.value("steps", 0), 13);
+  EXPECT_THAT(calm.result.value("reason", ""),
+              HasSubstr("validation: loss was no better in 2 measures, so the job is done after 13 "
+                        "of 1000 steps"));
+  const std::string digest = calm.result.value("digest", "none");
+  for (const int servers : {0, 2}) {
+    SCOPED_TRACE(absl::StrCat(servers, " servers"));
+    TrainOptions options = Job(absl::StrCat("job-", servers));
+    options.workers = 3;
+    options.servers = servers;
+    options.faults = {"{at_point: \"before_apply:13\", kill: worker-2}"};
+    const TrainRun run = Train(options);
+    EXPECT_TRUE(run.Killed("worker-2")) << run.Trace();
+    ExpectSameBits(run, options.dir, digest);
+    EXPECT_EQ(run.result.value("steps", 0), 13);
+  }
+  TrainOptions longer = Job("calm");
+  longer.settings.back() = "steps=2000";
+  const TrainRun refused = Train(longer);
+  EXPECT_EQ(refused.exit_code, kExitBadConfiguration) << refused.Trace();
+}
+
+TEST_F(ValidationTest, APlateauCutsTheRateOnAllWorkersAtOneStep) {
+  settings_.insert(settings_.end(), {"validation.min_delta=100",
+                                     "schedule={kind: plateau, patience: 0, gamma: 0.5}"});
+  const TrainRun calm = Train(Job("calm"));
+  ASSERT_EQ(calm.exit_code, 0) << calm.Trace();
+  EXPECT_NE(calm.result.value("digest", ""), UndisturbedDigest(Job("x").spec, folder_ / "without"));
+  TrainOptions options = Job("job");
+  options.workers = 3;
+  options.faults = {"{at_point: \"forward:17\", kill: worker-1}"};
+  const TrainRun run = Train(options);
+  ExpectSameBits(run, options.dir, calm.result.value("digest", "none"));
+  std::ifstream lines(
+      absl::StrCat(options.dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
+  std::vector<double> rates;
+  for (std::string line; std::getline(lines, line);)
+    rates.push_back(nlohmann::json::parse(line).value("learning_rate", -1.0));
+  ASSERT_EQ(rates.size(), size_t{kSteps});
+  for (size_t s = 0; s < rates.size(); ++s)
+    EXPECT_EQ(rates[s], s <= 8 ? 0.003 : s <= 12 ? 0.0015 : 0.00075) << "step " << s;
+}
+
+TEST_F(ValidationTest, WhatCannotBeMeasuredIsSaidWithItsField) {
+  const struct {
+    std::vector<std::string> settings;
+    const char* says;
+    int exit_code;
+  } kRows[] = {
+      {{"validation.metric=auc", "validation.patience=1"},
+       "validation.metric: the task measures no auc",
+       kExitBadConfiguration},
+      {{absl::StrCat("validation.paths=[", folder_ / "nowhere", "]")}, "nowhere", kExitBadData},
+  };
+  int number = 0;
+  for (const auto& row : kRows) {
+    TrainOptions options = Job(absl::StrCat("bad-", number++));
+    options.settings.insert(options.settings.end(), row.settings.begin(), row.settings.end());
+    const TrainRun run = Train(options);
+    EXPECT_EQ(run.exit_code, row.exit_code) << run.Trace();
+    EXPECT_THAT(run.result.value("reason", ""), HasSubstr(row.says)) << run.Trace();
+  }
+}
+
+}  // namespace
+}  // namespace muster::integration
