@@ -34,8 +34,14 @@ enum class DataFormat {
   kCifar10,
   kCifar100,
   kImages,
-  kWebDataset
+  kWebDataset,
+  kPt,
+  kHdf5
 };
+
+// What the hash of a data set is made of: all its bytes each time, or, where each file has the path,
+// size, times and inode that it had, the hash that this machine has kept.
+enum class VerifyData { kFull, kQuick };
 
 // How an image of another shape than data.image_size becomes one: what stands over at two sides is
 // cut off, or all of it is squeezed.
@@ -48,6 +54,7 @@ struct DataSpec {
   uint64_t max_bytes = 0;             // of text: read no more than this; 0: all
   Unreadable unreadable = Unreadable::kFail;
   uint64_t samples = 0;  // size of a made data set; 0: the task's default
+  VerifyData verify = VerifyData::kFull;
 
   // What a sample is: for OpenDataSet.
   DataFormat format = DataFormat::kText;

@@ -183,6 +183,11 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays)
   return std::make_unique<ArraySet>(std::move(placed), rows, hash.HexFinish());
 }
 
+bool IsAskedFor(const std::string& key, const DataSpec& data) {
+  return data.keys.empty() || key == data.label ||
+         std::find(data.keys.begin(), data.keys.end(), key) != data.keys.end();
+}
+
 absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data) {
   std::vector<std::string> names = data.keys;
   if (names.empty())

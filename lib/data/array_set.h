@@ -42,6 +42,9 @@ absl::StatusOr<uint64_t> RowBytes(const ByteSource& source, const DataField& fie
 // least. kInvalidArgument: there is none. kDataLoss: their numbers differ.
 absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays);
 
+// Whether data.keys and data.label want such a key; one that they do not may be of any type.
+bool IsAskedFor(const std::string& key, const DataSpec& data);
+
 // Of arrays found in files: those of data.keys (all, where it is empty) without the label, in that
 // order; then the label. kFailedPrecondition: the files hold none of such a name.
 absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data);

@@ -24,6 +24,7 @@ constexpr size_t kAlignmentBytes = 64;
 constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv},
                                    {DataFormat::kNumpy, OpenNumpy},
                                    {DataFormat::kSafetensors, OpenSafetensors},
+                                   {DataFormat::kPt, OpenPt},
                                    {DataFormat::kIdx, OpenIdx},
                                    {DataFormat::kCifar10, OpenCifar10},
                                    {DataFormat::kCifar100, OpenCifar100},

@@ -41,6 +41,9 @@ absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data);
 absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data);
 // https://huggingface.co/docs/safetensors, "Format".
 absl::StatusOr<StoredSet> OpenSafetensors(const DataFiles& files, const DataSpec& data);
+// What torch.save writes: zip with data.pkl (ReadTensorPickle) and a storage in each data/N. A file
+// that is one tensor has the key of its name without ending.
+absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data);
 // MNIST's (LeCun, "The MNIST database"), gzip's too. Files of one dimension are "label", those of
 // more "image" (bytes of two dimensions a sample) or "input".
 absl::StatusOr<StoredSet> OpenIdx(const DataFiles& files, const DataSpec& data);

@@ -170,9 +170,7 @@ absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ReadZip(*file.source));
     for (const ZipMember& member : members) {
       const std::string key(absl::StripSuffix(member.name, ".npy"));
-      const bool used = data.keys.empty() || key == data.label ||
-                        std::find(data.keys.begin(), data.keys.end(), key) != data.keys.end();
-      if (!used) continue;
+      if (!IsAskedFor(key, data)) continue;
       MUSTER_ASSIGN_OR_RETURN(const SourcePtr npy, OpenMember(file.source, member));
       MUSTER_RETURN_IF_ERROR(AddNpy(npy, key, found));
     }

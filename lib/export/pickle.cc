@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/domain/torch_storage.h"
 #include "lib/export/little_endian.h"
 
 namespace muster {
@@ -17,18 +18,8 @@ constexpr char kUnicode = 'X', kInt = 'J', kLong = '\x8a', kFloat = 'G';
 constexpr char kTrue = '\x88', kFalse = '\x89', kNone = 'N', kStop = '.';
 
 const char* StorageOf(TensorType type) {
-  switch (type) {
-    case TensorType::kFloat32: return "FloatStorage";
-    case TensorType::kFloat64: return "DoubleStorage";
-    case TensorType::kFloat16: return "HalfStorage";
-    case TensorType::kBfloat16: return "BFloat16Storage";
-    case TensorType::kInt64: return "LongStorage";
-    case TensorType::kInt32: return "IntStorage";
-    case TensorType::kInt16: return "ShortStorage";
-    case TensorType::kInt8: return "CharStorage";
-    case TensorType::kUint8: return "ByteStorage";
-    case TensorType::kBool: return "BoolStorage";
-  }
+  for (const TorchStorage& known : kTorchStorages)
+    if (known.type == type) return known.name;
   return "";
 }
 

@@ -540,23 +540,27 @@ std::vector<FieldRule> DataSetRules() {
   const auto any = of_format({}, "");
   const auto csv = of_format({DataFormat::kCsv}, "csv");
   const auto arrays =
-      of_format({DataFormat::kNumpy, DataFormat::kSafetensors}, "numpy, safetensors");
-  const auto labelled = of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors},
-                                  "csv, numpy, safetensors");
-  const auto shaped = of_format({DataFormat::kText, DataFormat::kCsv, DataFormat::kNumpy,
-                                 DataFormat::kSafetensors, DataFormat::kIdx},
-                                "text, csv, numpy, safetensors, idx");
+      of_format({DataFormat::kNumpy, DataFormat::kSafetensors, DataFormat::kPt, DataFormat::kHdf5},
+                "numpy, safetensors, pt, hdf5");
+  const auto labelled = of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors,
+                                   DataFormat::kPt, DataFormat::kHdf5},
+                                  "csv, numpy, safetensors, pt, hdf5");
+  const auto shaped =
+      of_format({DataFormat::kText, DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors,
+                 DataFormat::kPt, DataFormat::kHdf5, DataFormat::kIdx},
+                "text, csv, numpy, safetensors, pt, hdf5, idx");
   const auto decoded =
       of_format({DataFormat::kImages, DataFormat::kWebDataset}, "images, webdataset");
-  const auto set = of_format(
-      {DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors, DataFormat::kIdx,
-       DataFormat::kCifar10, DataFormat::kCifar100, DataFormat::kImages, DataFormat::kWebDataset},
-      "csv, numpy, safetensors, idx, cifar10, cifar100, images, webdataset");
+  const auto set =
+      of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors, DataFormat::kPt,
+                 DataFormat::kHdf5, DataFormat::kIdx, DataFormat::kCifar10, DataFormat::kCifar100,
+                 DataFormat::kImages, DataFormat::kWebDataset},
+                "csv, numpy, safetensors, pt, hdf5, idx, cifar10, cifar100, images, webdataset");
   constexpr size_t kMostDimensions = 8;
   return {
       OnlyFor(Later(Choice("data.format", kTraining, MUSTER_MEMBER(training.data.format),
                            {"text", "csv", "numpy", "safetensors", "idx", "cifar10", "cifar100",
-                            "images", "webdataset"})),
+                            "images", "webdataset", "pt", "hdf5"})),
               any),
       OnlyFor(Later(Texts("data.columns", kTraining, MUSTER_MEMBER(training.data.columns), false)),
               csv),
@@ -615,6 +619,9 @@ std::vector<FieldRule> TaskRules() {
           NeedsText),
       OnlyFor(Later(Choice("data.unreadable", kTraining, MUSTER_MEMBER(training.data.unreadable),
                            {"fail", "skip"})),
+              NeedsFiles),
+      OnlyFor(Later(Choice("data.verify", kRuntime, MUSTER_MEMBER(training.data.verify),
+                           {"full", "quick"})),
               NeedsFiles),
       OnlyFor(Whole("data.samples", kTraining, MUSTER_MEMBER(training.data.samples), 0, kMaxSteps),
               MakesData),

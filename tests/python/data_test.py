@@ -18,6 +18,11 @@ import numpy as np
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
+try:
+    import torch
+except ImportError:
+    torch = None
+
 PROGRAM = os.environ['MUSTER_PRINT_DATA_SET']
 
 
@@ -99,6 +104,26 @@ class DataTest(unittest.TestCase):
         ours = self.read('format: safetensors, label: y')
         self.assertEqual(list(ours)[-1], 'y')
         self.compare(ours, theirs)
+
+    @unittest.skipIf(torch is None, 'PyTorch is not installed')
+    def test_pt(self):
+        x = torch.from_numpy(self.random.normal(size=(9, 4, 3)))
+        values = {'f8': x, 'f4': x.float(), 'f2': x.half(), 'i8': (x * 50).long(), 'i4': (x * 50).int(),
+                  'i2': (x * 50).short(), 'i1': (x * 20).to(torch.int8), 'u1': (x.abs() * 20).to(torch.uint8),
+                  'b': x > 0, 'rows': torch.cat([x, x])[::2], 'part': torch.cat([x, x], 1)[:, 2:6], 'y': x[:, 0, 0].long()}
+        theirs = {key: value.numpy() for key, value in values.items()}
+        path = self.path('data', 'a.pt')
+        torch.save(values | {'epoch': 7, 'rate': 0.1, 'names': ['a', 'b'], 'none': None}, path)
+        self.compare(self.read('format: pt', path), theirs)
+        # bfloat16, which numpy has not, a parameter, and a module's state.
+        path = self.path('data', 'b.pt')
+        torch.save(torch.nn.Parameter(x.bfloat16()), path)
+        self.compare(self.read('format: pt', path), {'b': x.bfloat16().float().numpy()})
+        state = torch.nn.Linear(5, 3).state_dict()
+        torch.save(state, path)
+        self.compare(self.read('format: pt', path), {key: value.numpy() for key, value in state.items()})
+        torch.save((x, x[:, 0]), path)
+        self.compare(self.read('format: pt, label: "1"', path), {'0': x.numpy(), '1': x[:, 0].numpy()})
 
     def test_idx(self):
         images = self.random.integers(0, 256, size=(6, 28, 28)).astype(np.uint8)

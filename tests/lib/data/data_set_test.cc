@@ -12,58 +12,17 @@
 #include <thread>
 
 #include "lib/data/image.h"
+#include "tests/lib/data/opened_set.h"
 #include "tests/lib/data/written_files.h"
 
 namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
+using std::string_literals::operator""s;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-class Files {
- public:
-  Files() {
-    std::string name = (fs::temp_directory_path() / "data_set_XXXXXX").string();
-    root_ = mkdtemp(name.data());
-  }
-  ~Files() { fs::remove_all(root_); }
-  Files(const Files&) = delete;
-  Files& operator=(const Files&) = delete;
-
-  std::string Write(const std::string& name, const std::string& content) const {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name, std::ios::binary) << content;
-    return (root_ / name).string();
-  }
-  std::string root() const { return root_.string(); }
-
- private:
-  fs::path root_;
-};
-
-std::unique_ptr<DataSet> Opened(const DataSpec& data, DataPart part = DataPart::kTraining) {
-  absl::StatusOr<std::unique_ptr<DataSet>> set = OpenDataSet(data, 7, part);
-  EXPECT_TRUE(set.ok()) << set.status();
-  return set.ok() ? *std::move(set) : nullptr;
-}
-
-template <class T>
-std::vector<T> Values(absl::Span<const std::byte> bytes) {
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
-// All elements of a field of these samples, in their order.
-template <class T>
-std::vector<T> Read(const DataSet& set, size_t field, const std::vector<uint64_t>& ids,
-                    int64_t epoch = 0) {
-  const absl::StatusOr<Batch> batch = set.Read(epoch, ids);
-  EXPECT_TRUE(batch.ok()) << batch.status();
-  return batch.ok() ? Values<T>(batch->of(field)) : std::vector<T>();
-}
 
 // ---- CSV
 
@@ -196,6 +155,76 @@ TEST(Safetensors, TensorsAreFields) {
   ASSERT_NE(set, nullptr);
   EXPECT_THAT(Read<float>(*set, 0, {1, 0}), ElementsAre(-1, 0, 1, 2));
   EXPECT_THAT(Read<int64_t>(*set, 1, {1, 0}), ElementsAre(4, 3));
+}
+
+TEST(Pt, TensorsOfADictAreFieldsWhateverElseStandsThere) {
+  const Files files;
+  // As a module's state is saved: an ordered dict, with attributes.
+  const std::string items = PtDict({{"x", PtPickle({"FloatStorage", "0", 0, {2, 2}, {2, 1}})},
+                                    {"epoch", "K\x07"},
+                                    {"y", PtPickle({"LongStorage", "1", 1, {2}, {1}})},
+                                    {"names", "]X\x01\0\0\0na"s}});
+  const std::string pickle =
+      "ccollections\nOrderedDict\n)R" + items.substr(1) + "}" + PtText("_metadata") + "}sb";
+  std::vector<std::string> hashes;
+  for (const bool deflated : {false, true}) {
+    const std::string file =
+        files.Write(absl::StrCat(deflated, ".pt"),
+                    Pt(pickle, {Bytes<float>({1, 2, 3, 4}), Bytes<int64_t>({9, 5, 7})}, deflated));
+    const auto set = Opened({.paths = {file}, .format = DataFormat::kPt, .label = "y"});
+    ASSERT_NE(set, nullptr);
+    EXPECT_THAT(set->Fields(), ElementsAre(DataField{"x", TensorType::kFloat32, {2}},
+                                           DataField{"y", TensorType::kInt64, {}}));
+    EXPECT_THAT(Read<float>(*set, 0, {1, 0}), ElementsAre(3, 4, 1, 2));
+    EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1}), ElementsAre(5, 7));
+    hashes.push_back(set->ContentHash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+TEST(Pt, ATensorAloneHasTheNameOfItsFileAndATupleHasNumbers) {
+  const Files files;
+  const PtTensor x{"ShortStorage", "0", 0, {3}, {1}};
+  const std::string one = files.Write("n.pt", Pt(PtPickle(x), {Bytes<int16_t>({1, 2, -3})}));
+  // The tensor is put aside, and taken from there: both name one.
+  const std::string two =
+      files.Write("t.pt", Pt("(" + PtPickle(x) + "q\x05" + "h\x05t", {Bytes<int16_t>({1, 2, -3})}));
+  const auto alone = Opened({.paths = {one}, .format = DataFormat::kPt});
+  const auto tuple = Opened({.paths = {two}, .format = DataFormat::kPt, .label = "1"});
+  ASSERT_TRUE(alone != nullptr && tuple != nullptr);
+  EXPECT_EQ(alone->Fields()[0].name, "n");
+  EXPECT_THAT(Read<int16_t>(*alone, 0, {2, 0}), ElementsAre(-3, 1));
+  EXPECT_EQ(tuple->Fields()[0].name, "0");
+  EXPECT_THAT(Read<int64_t>(*tuple, 1, {2}), ElementsAre(-3));
+}
+
+TEST(Pt, EverySecondRowAndAPartOfEachAreReadInPlace) {
+  const Files files;
+  std::vector<float> numbers(24);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  const std::string file = files.Write(  // of 6 by 4: [1::2, :2]
+      "x.pt", Pt(PtPickle({"FloatStorage", "0", 4, {3, 2}, {8, 1}}), {Bytes(numbers)}));
+  const auto set = Opened({.paths = {file}, .format = DataFormat::kPt});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {0, 1, 2}), ElementsAre(4, 5, 12, 13, 20, 21));
+}
+
+TEST(Pt, BigEndianFilesAreTurned) {
+  const Files files;
+  const std::string file = files.Write("x.pt", Pt(PtPickle({"IntStorage", "0", 0, {2}, {1}}),
+                                                  {Big32(7) + Big32(258)}, false, "big"));
+  const auto set = Opened({.paths = {file}, .format = DataFormat::kPt});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<int32_t>(*set, 0, {0, 1}), ElementsAre(7, 258));
+}
+
+TEST(Pt, WhatIsNotAskedForMayBeOfAnyType) {
+  const Files files;
+  const std::string file =
+      files.Write("x.pt", Pt(PtDict({{"x", PtPickle({"FloatStorage", "0", 0, {1}, {1}})},
+                                     {"c", PtPickle({"ComplexFloatStorage", "0", 0, {1}, {1}})}}),
+                             {"1234"}));
+  EXPECT_NE(Opened({.paths = {file}, .format = DataFormat::kPt, .keys = {"x"}}), nullptr);
 }
 
 TEST(IdxFormat, MnistsImagesAndLabelsAlsoInGzip) {
@@ -707,6 +736,66 @@ std::vector<Broken> BrokenOthers() {
   };
 }
 
+std::vector<Broken> BrokenPickles() {
+  using enum DataFormat;
+  const PtTensor x{"FloatStorage", "0", 0, {2, 2}, {2, 1}};
+  const std::string data(16, 'x');
+  const auto with = [&](const PtTensor& tensor) { return Pt(PtPickle(tensor), {data}); };
+  const auto pickled = [&](const std::string& pickle) { return Pt(pickle, {data}); };
+  return {
+      {"PtOther", kPt, std::string(100, 'x'), "no directory of a zip file"},
+      {"PtOld", kPt, "\x80\x02\x8a\x0alF", "before PyTorch 1.6"},
+      {"PtNoPickle", kPt, Zip({{"a/b", "c"}}, false), "a zip file without data.pkl"},
+      {"PtNoTensor", kPt, pickled("K\x01"), "it holds no tensor"},
+      {"PtEmptyDict", kPt, pickled("}"), "it holds no tensor"},
+      {"PtRuns", kPt, pickled("cos\nsystem\n(" + PtText("true") + "tR"),
+       "at byte 2: it asks for os.system, and nothing that a file names is run"},
+      {"PtGetattr", kPt, pickled("c__builtin__\ngetattr\n)R"), "asks for __builtin__.getattr"},
+      {"PtScript", kPt, pickled("c__torch__.torch\nLinear\n)\x81"), "asks for __torch__"},
+      {"PtInstruction", kPt, pickled("(\x81"), "at byte 3: the instruction 0x81"},
+      {"PtProtocol", kPt, Zip({{"a/data.pkl", "\x80\x04N."}}, false), "protocol 4"},
+      {"PtCutOff", kPt, Zip({{"a/data.pkl", "\x80\x02X\xff\xff\xff\xff"}}, false), "it is cut off"},
+      {"PtNoStop", kPt, Zip({{"a/data.pkl", "\x80\x02N"}}, false), "it is cut off"},
+      {"PtEmpty", kPt, Zip({{"a/data.pkl", ""}}, false), "it is cut off"},
+      {"PtTwoValues", kPt, pickled("NN"), "it is broken"},
+      {"PtOpenMark", kPt, pickled("(N"), "it is broken"},
+      {"PtBelowTheMark", kPt, pickled("N(\x85t"), "it is broken"},
+      {"PtNoMark", kPt, pickled("Nt"), "it is broken"},
+      {"PtNothingToPut", kPt, Zip({{"a/data.pkl", "\x80\x02q\0."s}}, false), "it is broken"},
+      {"PtUnknownGet", kPt, pickled("h\x07"), "it is broken"},
+      {"PtOddDict", kPt, pickled("}(Nu"), "it is broken"},
+      {"PtListAsDict", kPt, pickled("](NNu"), "it is broken"},
+      {"PtManyValues", kPt, Zip({{"a/data.pkl", "\x80\x02" + std::string(300'000, 'N')}}, false),
+       "more than 200000 values"},
+      {"PtLongPickle", kPt, Zip({{"a/data.pkl", std::string((1 << 20) + 1, 'N')}}, true),
+       "its data.pkl has 1048577 bytes"},
+      {"PtNoStorage", kPt, pickled("ctorch._utils\n_rebuild_tensor_v2\n(NK\x01))tR"),
+       "not told of as torch.save does"},
+      {"PtItself", kPt,
+       pickled("]q\x01h\x01"
+               "a"
+               "Q"),
+       "it holds no tensor"},
+      {"PtEntry", kPt, with({"FloatStorage", "7", 0, {1}, {1}}), "it holds no data/7"},
+      {"PtType", kPt, with({"ComplexFloatStorage", "0", 0, {1}, {1}}), "whose type cannot be read"},
+      {"PtScalar", kPt, with({"FloatStorage", "0", 0, {}, {}}), "is a single number"},
+      {"PtStrides", kPt, with({"FloatStorage", "0", 0, {2, 2}, {2}}), "not told of"},
+      {"PtNegative", kPt, with({"FloatStorage", "0", 0, {2, -2}, {2, 1}}), "not told of"},
+      {"PtTransposed", kPt, with({"FloatStorage", "0", 0, {2, 2}, {1, 2}}), "lie mixed in memory"},
+      {"PtExpanded", kPt, with({"FloatStorage", "0", 0, {2, 2}, {0, 1}}), "share memory"},
+      {"PtRows", kPt, with({"FloatStorage", "0", 0, {3, 2}, {2, 1}}), "the file ends before"},
+      {"PtOffset", kPt, with({"FloatStorage", "0", 1, {2, 2}, {2, 1}}), "the file ends before"},
+      {"PtFar", kPt, with({"FloatStorage", "0", 0x7fffffff, {2, 2}, {0x7fffffff, 1}}),
+       "the file ends before"},
+      {"PtHuge", kPt, with({"FloatStorage", "0", 0, {1, 0x7fffffff, 0x7fffffff}, {1, 1, 1}}),
+       "bytes are allowed"},
+      {"PtNoRows", kPt, with({"FloatStorage", "0", 0, {0, 2}, {2, 1}}), "no sample", kNone},
+      {"PtKey", kPt, with(x), "hold no array 'z'; they hold: ", kPrecondition, {.label = "z"}},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Pickles, BrokenFile, testing::ValuesIn(BrokenPickles()),
+                         [](const auto& tried) { return std::string(tried.param.name); });
 INSTANTIATE_TEST_SUITE_P(Tables, BrokenFile, testing::ValuesIn(BrokenTables()),
                          [](const auto& tried) { return std::string(tried.param.name); });
 INSTANTIATE_TEST_SUITE_P(Others, BrokenFile, testing::ValuesIn(BrokenOthers()),

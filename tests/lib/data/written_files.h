@@ -99,6 +99,47 @@ inline std::string Safetensors(const std::string& header, const std::string& dat
   return absl::StrCat(Little<uint64_t>(header.size()), header, data);
 }
 
+// A tensor in a pickle of torch.save, as that writes it but for what it puts aside for later.
+struct PtTensor {
+  std::string storage;  // "FloatStorage"
+  std::string entry;
+  int offset = 0;
+  std::vector<int> shape, strides;
+};
+
+inline std::string PtText(const std::string& text) {
+  return absl::StrCat("X", Little(static_cast<uint32_t>(text.size())), text);
+}
+
+inline std::string PtPickle(const PtTensor& tensor) {
+  const auto number = [](int value) { return absl::StrCat("J", Little(value)); };
+  const auto tuple = [&](const std::vector<int>& values) {
+    std::string parts;
+    for (const int value : values) parts += number(value);
+    return absl::StrCat("(", parts, "t");
+  };
+  return absl::StrCat("ctorch._utils\n_rebuild_tensor_v2\n((", PtText("storage"), "ctorch\n",
+                      tensor.storage, "\n", PtText(tensor.entry), PtText("cpu"), number(99), "tQ",
+                      number(tensor.offset), tuple(tensor.shape), tuple(tensor.strides), "\x89",
+                      "ccollections\nOrderedDict\n)RtR");
+}
+
+inline std::string PtDict(const std::vector<std::pair<std::string, std::string>>& values) {
+  std::string items;
+  for (const auto& [key, value] : values) absl::StrAppend(&items, PtText(key), value);
+  return absl::StrCat("}(", items, "u");
+}
+
+// Of the value that `pickle` makes; entries 0, 1, … are `storages`.
+inline std::string Pt(const std::string& pickle, const std::vector<std::string>& storages,
+                      bool deflated = false, const std::string& order = "little") {
+  std::vector<std::pair<std::string, std::string>> files = {
+      {"a/data.pkl", absl::StrCat("\x80\x02", pickle, ".")}, {"a/byteorder", order}};
+  for (size_t i = 0; i < storages.size(); ++i)
+    files.emplace_back(absl::StrCat("a/data/", i), storages[i]);
+  return Zip(files, deflated);
+}
+
 inline std::string Idx(int type, const std::vector<uint32_t>& shape, const std::string& data) {
   std::string out = {'\0', '\0', static_cast<char>(type), static_cast<char>(shape.size())};
   for (const uint32_t size : shape) out += Big32(size);

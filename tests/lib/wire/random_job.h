@@ -70,9 +70,10 @@ class RandomJob {
   }
 
   void FillDataSet(DataSpec& data) {
-    data.format = Pick(DataFormat::kWebDataset);
-    const bool arrays =
-        data.format == DataFormat::kNumpy || data.format == DataFormat::kSafetensors;
+    data.format = Pick(DataFormat::kHdf5);
+    const bool arrays = data.format == DataFormat::kNumpy ||
+                        data.format == DataFormat::kSafetensors || data.format == DataFormat::kPt ||
+                        data.format == DataFormat::kHdf5;
     const bool decoded =
         data.format == DataFormat::kImages || data.format == DataFormat::kWebDataset;
     data.validation_share = Coin() ? 0 : 0.25;
@@ -125,6 +126,7 @@ class RandomJob {
       training.data.suffixes.push_back(Coin() ? "" : Text());
     training.data.max_bytes = Int<uint64_t>(0, 1 << 30);
     training.data.unreadable = Pick(Unreadable::kSkip);
+    training.data.verify = Pick(VerifyData::kQuick);
   }
 
   void FillOptimizer(OptimizerSpec& optimizer) {

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+#include "lib/base/status.h"
+#include "lib/data/array_set.h"
+#include "lib/data/formats.h"
+#include "lib/data/tensor_pickle.h"
+#include "lib/data/zip.h"
+#include "lib/domain/torch_storage.h"
+
+namespace muster {
+namespace {
+
+constexpr absl::string_view kPickleName = "data.pkl";
+constexpr uint64_t kMostByteOrderBytes = 16;
+
+// The entries of a file of torch.save, which are NAME/data.pkl, NAME/data/0 and so on.
+class PtFile {
+ public:
+  static absl::StatusOr<PtFile> Open(const SourcePtr& file) {
+    MUSTER_ASSIGN_OR_RETURN(std::vector<ZipMember> members, ReadZip(*file));
+    const auto pickle = std::find_if(members.begin(), members.end(), [](const ZipMember& m) {
+      return m.name == kPickleName || absl::EndsWith(m.name, "/data.pkl");
+    });
+    if (pickle == members.end())
+      return Bad(*file, "it is a zip file without data.pkl, and so none of torch.save");
+    PtFile opened(file, std::string(absl::StripSuffix(pickle->name, kPickleName)));
+    for (ZipMember& member : members) {
+      std::string name = member.name;
+      opened.members_.emplace(std::move(name), std::move(member));
+    }
+    return opened;
+  }
+
+  absl::StatusOr<std::vector<PickledTensor>> Tensors() const {
+    const ZipMember& member = members_.at(absl::StrCat(folder_, kPickleName));
+    if (member.bytes > kMostPickleBytes)
+      return Bad(*file_, absl::StrCat("its data.pkl has ", member.bytes, " bytes; at most ",
+                                      kMostPickleBytes, " are allowed"));
+    MUSTER_ASSIGN_OR_RETURN(const SourcePtr pickle, OpenMember(file_, member));
+    return ReadTensorPickle(*pickle);
+  }
+
+  // Whether its numbers are big-endian. Files of old do not tell, and are little-endian.
+  absl::StatusOr<bool> IsSwapped() const {
+    const auto found = members_.find(absl::StrCat(folder_, "byteorder"));
+    if (found == members_.end() || found->second.bytes > kMostByteOrderBytes) return false;
+    MUSTER_ASSIGN_OR_RETURN(const SourcePtr order, OpenMember(file_, found->second));
+    MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadAll(*order, kMostByteOrderBytes));
+    return text == "big";
+  }
+
+  // Tensors may share a storage, and one that is packed is then unpacked once.
+  absl::StatusOr<SourcePtr> Storage(const std::string& entry) {
+    if (const auto opened = opened_.find(entry); opened != opened_.end()) return opened->second;
+    const auto found = members_.find(absl::StrCat(folder_, "data/", entry));
+    if (found == members_.end())
+      return Bad(*file_, absl::StrCat("it holds no data/", entry.substr(0, 100),
+                                      ", which its data.pkl tells of"));
+    MUSTER_ASSIGN_OR_RETURN(const SourcePtr storage, OpenMember(file_, found->second));
+    opened_[entry] = storage;
+    return storage;
+  }
+
+ private:
+  PtFile(SourcePtr file, std::string folder) : file_(std::move(file)), folder_(std::move(folder)) {}
+
+  SourcePtr file_;
+  std::string folder_;  // "NAME/"
+  std::map<std::string, ZipMember> members_;
+  std::map<std::string, SourcePtr> opened_;
+};
+
+absl::Status AddTensor(const SourcePtr& storage, const PickledTensor& tensor,
+                       const std::string& key, bool swapped, std::vector<Array>& arrays) {
+  const auto bad = [&](const std::string& why) {
+    return Bad(*storage, absl::StrCat("tensor '", key.substr(0, 100), "' ", why));
+  };
+  const auto* known =
+      std::find_if(std::begin(kTorchStorages), std::end(kTorchStorages),
+                   [&](const TorchStorage& type) { return tensor.storage == type.name; });
+  if (known == std::end(kTorchStorages))
+    return bad(
+        absl::StrCat("stands in a ", tensor.storage.substr(0, 40), ", whose type cannot be read"));
+  if (tensor.shape.empty())
+    return bad("is a single number; its first dimension must be the samples'");
+  const auto rows = static_cast<uint64_t>(tensor.shape.front());
+  const DataField field{key, known->type, {tensor.shape.begin() + 1, tensor.shape.end()}};
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*storage, field));
+  int64_t dense = 1;
+  for (size_t d = tensor.shape.size(); d-- > 1; dense *= tensor.shape[d])
+    if (tensor.shape[d] > 1 && tensor.strides[d] != dense)
+      return bad("has samples that lie mixed in memory; save its contiguous()");
+  const auto element = static_cast<uint64_t>(BytesOfElement(known->type));
+  const uint64_t most = storage->size() / element;  // elements; further on there is nothing
+  const uint64_t offset = std::min(tensor.offset, most + 1);
+  const auto stride = rows < 2 ? static_cast<uint64_t>(dense)
+                               : std::min(static_cast<uint64_t>(tensor.strides[0]), most + 1);
+  if (stride < static_cast<uint64_t>(dense) && most >= static_cast<uint64_t>(dense))
+    return bad("has samples that share memory; save its contiguous()");
+  return AddPart(arrays, field, swapped && element > 1,
+                 {storage, offset * element, rows, std::max(stride * element, row_bytes)});
+}
+
+}  // namespace
+
+absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data) {
+  std::vector<Array> found;
+  for (const DataFile& file : files) {
+    MUSTER_ASSIGN_OR_RETURN(
+        const std::string begin,
+        ReadString(*file.source, 0, std::min<uint64_t>(2, file.source->size())));
+    if (begin == "\x80\x02")
+      return Bad(*file.source,
+                 "it has the form that torch.save had before PyTorch 1.6; load it and save it "
+                 "again");
+    MUSTER_ASSIGN_OR_RETURN(PtFile opened, PtFile::Open(file.source));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors, opened.Tensors());
+    MUSTER_ASSIGN_OR_RETURN(const bool swapped, opened.IsSwapped());
+    for (const PickledTensor& tensor : tensors) {
+      const std::string key = tensor.name.empty() ? file.place.path.stem().string() : tensor.name;
+      if (!IsAskedFor(key, data)) continue;
+      MUSTER_ASSIGN_OR_RETURN(const SourcePtr storage, opened.Storage(tensor.entry));
+      MUSTER_RETURN_IF_ERROR(AddTensor(storage, tensor, key, swapped, found));
+    }
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
+  return StoredSet{std::move(set), !data.label.empty()};
+}
+
+}  // namespace muster
