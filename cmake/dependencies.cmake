@@ -19,6 +19,7 @@ find_package(GTest REQUIRED)
 find_package(benchmark REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(hdf5 REQUIRED IMPORTED_TARGET hdf5-serial)
 pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 
 if(MUSTER_WITH_TORCH)

@@ -44,6 +44,8 @@ absl::StatusOr<StoredSet> OpenSafetensors(const DataFiles& files, const DataSpec
 // What torch.save writes: zip with data.pkl (ReadTensorPickle) and a storage in each data/N. A file
 // that is one tensor has the key of its name without ending.
 absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data);
+// HDF5, by libhdf5 in a process of its own (Decoders). Keys are paths in the file: "train/x".
+absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data);
 // MNIST's (LeCun, "The MNIST database"), gzip's too. Files of one dimension are "label", those of
 // more "image" (bytes of two dimensions a sample) or "input".
 absl::StatusOr<StoredSet> OpenIdx(const DataFiles& files, const DataSpec& data);

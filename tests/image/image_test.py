@@ -13,7 +13,7 @@ from store import BUILD, ROOT, USER, Container, Store, call, may_be_written
 
 PRESET = BUILD.name
 SETPRIV = "/usr/bin/setpriv"  # for pods with RDMA
-PROGRAMS = {f"/opt/muster/bin/{name}" for name in ("muster", "muster-coordinator", "muster-server", "muster-worker")}
+PROGRAMS = {f"/opt/muster/bin/{name}" for name in ("muster", "muster-coordinator", "muster-decoder", "muster-server", "muster-worker")}
 CUDA = pathlib.Path.home() / ".cache/muster/torch-2.11.0-cuda"
 COUNTS = {"name": "counts", "task": "counting", "steps": 20, "workers": 2, "lanes": 4, "batch": 8}
 # One that LibTorch computes.

@@ -120,6 +120,7 @@ FOREIGN = [
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
     ('libcurl', r'curl/', ('lib/curl', 'coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),
     ('zlib, libjpeg-turbo and libpng', r'(zlib|jpeglib|jerror|png)\.h$', ('lib/data',), ANY_TEST),
+    ('libhdf5', r'hdf5\.h$', ('lib/data/decoder',), ANY_TEST),
     ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity', 'lib/join'), ANY_TEST),
     ('GoogleTest', r'(gtest|gmock)/', (), ANY_TEST),
     ('Google Benchmark', r'benchmark/', (), ('bench',)),

@@ -14,6 +14,7 @@ import tarfile
 import tempfile
 import unittest
 
+import h5py
 import numpy as np
 from PIL import Image
 from safetensors.numpy import load_file, save_file
@@ -124,6 +125,23 @@ class DataTest(unittest.TestCase):
         self.compare(self.read('format: pt', path), {key: value.numpy() for key, value in state.items()})
         torch.save((x, x[:, 0]), path)
         self.compare(self.read('format: pt, label: "1"', path), {'0': x.numpy(), '1': x[:, 0].numpy()})
+
+    def test_hdf5(self):
+        kinds = ['f4', 'f8', 'f2', 'i8', 'i4', 'i2', 'i1', 'u1', '?', '>i4', '>f8', '>f2']
+        arrays = {f'in/a{i}': (self.random.normal(size=(70, 2, 3)) * 50).astype(kind) for i, kind in enumerate(kinds)}
+        arrays['y'] = self.random.integers(0, 9, size=70)
+        path = self.path('data', 'a.h5')
+        for packed in ({}, {'compression': 'gzip', 'shuffle': True, 'chunks': True}, {'fletcher32': True}):
+            with h5py.File(path, 'w') as file:
+                for name, array in arrays.items():
+                    file.create_dataset(name, data=array, **packed)
+                file['other/y'] = file['y']  # a second name of one array
+                file['text'] = 'not asked for'
+            with h5py.File(path) as file:
+                theirs = {name: file[name][:] for name in arrays}
+                theirs['other/y'] = theirs['y']
+            keys = ', '.join(f'"{name}"' for name in arrays if name != 'y')
+            self.compare(self.read(f'format: hdf5, keys: [{keys}, other/y], label: y', path), theirs)
 
     def test_idx(self):
         images = self.random.integers(0, 256, size=(6, 28, 28)).astype(np.uint8)

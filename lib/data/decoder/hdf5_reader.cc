@@ -1,0 +1,245 @@
+#include "lib/data/decoder/hdf5_reader.h"
+
+#include <hdf5.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kMostDatasets = 10'000;
+constexpr size_t kMostOpened = 8;
+constexpr int kMostDimensions = 32;
+// Of each array that is open: the chunks that were unpacked last.
+constexpr size_t kChunkCacheBytes = size_t{32} << 20, kChunkCacheSlots = 12'421;
+
+// What libhdf5 gives, closed when it goes. Below 0: it has given nothing.
+class Handle {
+ public:
+  Handle(hid_t id, herr_t (*close)(hid_t)) : id_(id), close_(close) {}
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)), close_(other.close_) {}
+  Handle& operator=(Handle&&) = delete;
+  ~Handle() {
+    if (ok()) close_(id_);
+  }
+  bool ok() const { return id_ >= 0; }
+  hid_t get() const { return id_; }
+
+ private:
+  hid_t id_;
+  herr_t (*close_)(hid_t);
+};
+
+// What went wrong furthest inside, in libhdf5's words.
+std::string WhyNot() {
+  std::string why;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* error, void* into) -> herr_t {
+        if (error->desc != nullptr) *static_cast<std::string*>(into) = error->desc;
+        return 1;  // the first says most
+      },
+      &why);
+  return why.empty() ? "libhdf5 does not say why" : why;
+}
+
+absl::Status Broken(absl::string_view what) {
+  return absl::DataLossError(absl::StrCat(what, ": ", WhyNot()));
+}
+
+// The type that a task gets, and the one that libhdf5 is to give its bytes in.
+struct ElementType {
+  TensorType type = TensorType::kFloat32;
+  Handle memory;
+};
+
+bool IsHalf(hid_t type) {
+  size_t sign = 0, exponent = 0, exponent_bits = 0, fraction = 0, fraction_bits = 0;
+  return H5Tget_size(type) == 2 &&
+         H5Tget_fields(type, &sign, &exponent, &exponent_bits, &fraction, &fraction_bits) >= 0 &&
+         sign == 15 && exponent == 10 && exponent_bits == 5 && fraction == 0 &&
+         fraction_bits == 10 && H5Tget_ebias(type) == 15;
+}
+
+// As h5py writes it: bytes that are called FALSE and TRUE.
+bool IsBoolean(hid_t type) {
+  int8_t no = -1, yes = -1;
+  return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 &&
+         H5Tenum_valueof(type, "FALSE", &no) >= 0 && H5Tenum_valueof(type, "TRUE", &yes) >= 0 &&
+         no == 0 && yes == 1;
+}
+
+std::optional<ElementType> TypeOf(hid_t stored) {
+  const auto known = [](TensorType type, hid_t memory) {
+    return ElementType{type, Handle(H5Tcopy(memory), H5Tclose)};
+  };
+  const auto same = [&](hid_t little, hid_t big) {
+    return H5Tequal(stored, little) > 0 || H5Tequal(stored, big) > 0;
+  };
+  if (same(H5T_IEEE_F32LE, H5T_IEEE_F32BE)) return known(TensorType::kFloat32, H5T_NATIVE_FLOAT);
+  if (same(H5T_IEEE_F64LE, H5T_IEEE_F64BE)) return known(TensorType::kFloat64, H5T_NATIVE_DOUBLE);
+  if (same(H5T_STD_I8LE, H5T_STD_I8BE)) return known(TensorType::kInt8, H5T_NATIVE_INT8);
+  if (same(H5T_STD_I16LE, H5T_STD_I16BE)) return known(TensorType::kInt16, H5T_NATIVE_INT16);
+  if (same(H5T_STD_I32LE, H5T_STD_I32BE)) return known(TensorType::kInt32, H5T_NATIVE_INT32);
+  if (same(H5T_STD_I64LE, H5T_STD_I64BE)) return known(TensorType::kInt64, H5T_NATIVE_INT64);
+  if (same(H5T_STD_U8LE, H5T_STD_U8BE)) return known(TensorType::kUint8, H5T_NATIVE_UINT8);
+  if (H5Tget_class(stored) == H5T_ENUM && IsBoolean(stored))
+    return known(TensorType::kBool, stored);
+  if (H5Tget_class(stored) != H5T_FLOAT || !IsHalf(stored)) return std::nullopt;
+  ElementType half = known(TensorType::kFloat16, stored);
+  if (H5Tset_order(half.memory.get(), H5Tget_order(H5T_NATIVE_INT16)) < 0) return std::nullopt;
+  return half;
+}
+
+// Data that lies in other files would be read by whatever name this file gives.
+bool LeadsToOtherFiles(hid_t dataset) {
+  const Handle made(H5Dget_create_plist(dataset), H5Pclose);
+  return !made.ok() || H5Pget_layout(made.get()) == H5D_VIRTUAL ||
+         H5Pget_external_count(made.get()) != 0;
+}
+
+Handle OpenFile(const std::string& path) {
+  return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose};
+}
+
+Handle OpenDataset(hid_t file, const std::string& key) {
+  const Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+  H5Pset_chunk_cache(access.get(), kChunkCacheSlots, kChunkCacheBytes, 1.0);
+  return {H5Dopen2(file, key.c_str(), access.get()), H5Dclose};
+}
+
+// Its dimensions. Empty: it has none, or none that can be.
+std::vector<hsize_t> DimensionsOf(hid_t dataset) {
+  const Handle space(H5Dget_space(dataset), H5Sclose);
+  if (!space.ok() || H5Sget_simple_extent_type(space.get()) != H5S_SIMPLE) return {};
+  const int count = H5Sget_simple_extent_ndims(space.get());
+  if (count < 1 || count > kMostDimensions) return {};
+  std::vector<hsize_t> dimensions(static_cast<size_t>(count));
+  if (H5Sget_simple_extent_dims(space.get(), dimensions.data(), nullptr) < 0) return {};
+  return dimensions;
+}
+
+Hdf5Dataset Described(hid_t dataset, const std::string& key) {
+  Hdf5Dataset described{.key = key};
+  const std::vector<hsize_t> dimensions = DimensionsOf(dataset);
+  const Handle stored(H5Dget_type(dataset), H5Tclose);
+  const std::optional<ElementType> type = stored.ok() ? TypeOf(stored.get()) : std::nullopt;
+  if (!type.has_value()) {
+    described.why_not =
+        "has elements that are not float16, 32 or 64, int8, 16, 32 or 64, uint8 or bool";
+  } else if (dimensions.empty()) {
+    described.why_not = "is a single value, or empty; its first dimension must be the samples'";
+  } else if (LeadsToOtherFiles(dataset)) {
+    described.why_not = "lies in other files, which data.paths would have to name";
+  } else {
+    described.type = type->type;
+    described.rows = dimensions[0];
+    described.shape.assign(dimensions.begin() + 1, dimensions.end());
+  }
+  return described;
+}
+
+}  // namespace
+
+struct Hdf5Reader::Opened {
+  std::string path, key;
+  Handle file, dataset;
+  ElementType type;
+  std::vector<hsize_t> dimensions;
+};
+
+Hdf5Reader::Hdf5Reader() {
+  H5open();
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  H5PLset_loading_state(0);          // no filter of a library that lies somewhere
+  H5Lunregister(H5L_TYPE_EXTERNAL);  // no link into another file
+}
+
+Hdf5Reader::~Hdf5Reader() = default;
+
+absl::StatusOr<std::vector<Hdf5Dataset>> Hdf5Reader::Datasets(
+    const std::string& path, const std::vector<std::string>& keys) {
+  const Handle file = OpenFile(path);
+  if (!file.ok()) return Broken("it is no HDF5 file, or broken");
+  std::vector<std::string> names;
+  const herr_t visited = H5Ovisit(
+      file.get(), H5_INDEX_NAME, H5_ITER_INC,
+      [](hid_t, const char* name, const H5O_info_t* object, void* into) -> herr_t {
+        auto& found = *static_cast<std::vector<std::string>*>(into);
+        if (object->type == H5O_TYPE_DATASET) found.emplace_back(name);
+        return found.size() > kMostDatasets ? -1 : 0;
+      },
+      &names);
+  if (names.size() > kMostDatasets)
+    return absl::DataLossError(absl::StrCat("it holds more than ", kMostDatasets, " arrays"));
+  if (visited < 0) return Broken("what it holds cannot be read");
+  for (const std::string& key : keys)
+    if (std::find(names.begin(), names.end(), key) == names.end()) names.push_back(key);
+  std::vector<Hdf5Dataset> datasets;
+  for (const std::string& name : names) {
+    const Handle dataset = OpenDataset(file.get(), name);
+    if (dataset.ok()) {
+      datasets.push_back(Described(dataset.get(), name));
+    } else if (std::find(keys.begin(), keys.end(), name) == keys.end()) {
+      datasets.push_back({.key = name, .why_not = absl::StrCat("cannot be read: ", WhyNot())});
+    }
+  }
+  return datasets;
+}
+
+absl::StatusOr<const Hdf5Reader::Opened*> Hdf5Reader::Open(const std::string& path,
+                                                           const std::string& key) {
+  const auto known =
+      std::find_if(opened_.begin(), opened_.end(), [&](const std::unique_ptr<Opened>& opened) {
+        return opened->path == path && opened->key == key;
+      });
+  if (known != opened_.end()) {
+    opened_.splice(opened_.begin(), opened_, known);
+    return opened_.front().get();
+  }
+  Handle file = OpenFile(path);
+  if (!file.ok()) return Broken("it is no HDF5 file, or broken");
+  Handle dataset = OpenDataset(file.get(), key);
+  if (!dataset.ok()) return Broken("it cannot be read");
+  const Hdf5Dataset described = Described(dataset.get(), key);
+  if (!described.why_not.empty()) return absl::DataLossError("it " + described.why_not);
+  const Handle stored(H5Dget_type(dataset.get()), H5Tclose);
+  std::vector<hsize_t> dimensions = DimensionsOf(dataset.get());
+  while (opened_.size() >= kMostOpened) opened_.pop_back();
+  opened_.push_front(
+      std::unique_ptr<Opened>(new Opened{path, key, std::move(file), std::move(dataset),
+                                         *TypeOf(stored.get()), std::move(dimensions)}));
+  return opened_.front().get();
+}
+
+absl::StatusOr<std::string> Hdf5Reader::Rows(const std::string& path, const std::string& key,
+                                             uint64_t first, uint64_t rows) {
+  MUSTER_ASSIGN_OR_RETURN(const Opened* const opened, Open(path, key));
+  std::vector<hsize_t> start(opened->dimensions.size(), 0), count = opened->dimensions;
+  if (first > count[0] || rows > count[0] - first)
+    return absl::DataLossError(absl::StrCat("it has ", count[0], " rows"));
+  start[0] = first;
+  count[0] = rows;
+  auto bytes = static_cast<uint64_t>(BytesOfElement(opened->type.type));
+  for (const hsize_t size : count)
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return absl::DataLossError("it is too large");
+  const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                      H5Sclose);
+  const Handle space(H5Dget_space(opened->dataset.get()), H5Sclose);
+  if (!memory.ok() || !space.ok() ||
+      H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                          nullptr) < 0)
+    return Broken("it cannot be read");
+  std::string into(static_cast<size_t>(bytes), '\0');
+  if (H5Dread(opened->dataset.get(), opened->type.memory.get(), memory.get(), space.get(),
+              H5P_DEFAULT, into.data()) < 0)
+    return Broken("it cannot be read");
+  return into;
+}
+
+}  // namespace muster

@@ -1,0 +1,76 @@
+// Libraries that are not safe with every file run in a process of their own, muster-decoder, which
+// may have so much memory and so much time. What ends it ends no worker.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/mutex.h"
+
+namespace muster {
+
+struct DecoderOptions {
+  std::string program;  // empty: muster-decoder beside the running program, or in ../bin
+  uint64_t memory = uint64_t{1} << 30;                            // bytes of address space
+  std::chrono::milliseconds patience = std::chrono::seconds(60);  // for one answer
+  int most_deaths = 16;  // of all processes; after them none is started any more
+};
+
+// One such process; one thread at a time.
+class DecoderProcess {
+ public:
+  static absl::StatusOr<std::unique_ptr<DecoderProcess>> Start(const DecoderOptions& options);
+  ~DecoderProcess();
+  DecoderProcess(const DecoderProcess&) = delete;
+  DecoderProcess& operator=(const DecoderProcess&) = delete;
+
+  // The answer's bytes. After an error it is of no use any more. kDeadlineExceeded: it takes too
+  // long. kUnavailable: it has ended; the message says how, "ended by signal 11".
+  absl::StatusOr<std::string> Exchange(absl::string_view request);
+
+ private:
+  DecoderProcess(pid_t pid, Descriptor socket, std::chrono::milliseconds patience)
+      : pid_(pid), socket_(std::move(socket)), patience_(patience) {}
+
+  using Deadline = std::chrono::steady_clock::time_point;
+  absl::Status WaitFor(short events,
+                       Deadline deadline) const;  // NOLINT(google-runtime-int): poll's
+  absl::Status Send(absl::string_view bytes, Deadline deadline) const;
+  absl::Status Receive(char* into, size_t bytes, Deadline deadline) const;
+  absl::Status Ended();
+
+  pid_t pid_;  // -1: it has been waited for
+  const Descriptor socket_;
+  const std::chrono::milliseconds patience_;
+};
+
+// As many processes as threads ask at a time. Any thread.
+class Decoders {
+ public:
+  explicit Decoders(DecoderOptions options = {}) : options_(std::move(options)) {}
+
+  // What is asked for. A process that ends is replaced, and asked the same once more: it may have
+  // been the only thing at hand for somebody who needed memory. kDataLoss: the decoder says why it
+  // cannot be; or it ended twice, or took too long. kInternal: it cannot be started, or has ended
+  // too often.
+  absl::StatusOr<std::string> Ask(absl::string_view request);
+
+ private:
+  absl::StatusOr<std::unique_ptr<DecoderProcess>> Take();
+
+  const DecoderOptions options_;
+  Mutex mutex_;
+  std::vector<std::unique_ptr<DecoderProcess>> idle_ ABSL_GUARDED_BY(mutex_);
+  int deaths_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace muster

@@ -1,0 +1,152 @@
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "lib/base/status.h"
+#include "lib/data/array_set.h"
+#include "lib/data/decoder_process.h"
+#include "lib/data/decoder_wire.h"
+#include "lib/data/formats.h"
+
+namespace muster {
+namespace {
+
+constexpr size_t kMostDimensions = 32;
+constexpr uint64_t kMostRowBytes = uint64_t{256} << 20;  // that pass through one answer
+constexpr uint64_t kBytesOfAnswer = uint64_t{8} << 20;
+// Deflate makes at most 1032 bytes of one; who tells of more has nothing there.
+constexpr uint64_t kMostBytesOfOne = 1100;
+
+struct Hdf5Array {
+  std::string key;
+  std::string why_not;  // it cannot be read; empty: it can
+  TensorType type = TensorType::kFloat32;
+  uint64_t rows = 0;
+  std::vector<int64_t> shape;  // of a row
+};
+
+// The bytes of one array, row after row, which a decoder gives.
+class Hdf5Source final : public ByteSource {
+ public:
+  Hdf5Source(SourcePtr file, const std::string& key, uint64_t row_bytes, uint64_t rows,
+             std::shared_ptr<Decoders> decoders)
+      : file_(std::move(file)),
+        key_(key),
+        name_(absl::StrCat(file_->name(), " (", key, ")")),
+        row_bytes_(row_bytes),
+        size_(row_bytes * rows),
+        decoders_(std::move(decoders)) {}
+
+  const std::string& name() const override { return name_; }
+  uint64_t size() const override { return size_; }
+
+  absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
+    for (const Piece& piece : pieces) {
+      MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
+      MUSTER_RETURN_IF_ERROR(ReadPiece(piece));
+    }
+    return file_->ReadEach({});  // it has not changed meanwhile
+  }
+
+ private:
+  absl::Status ReadPiece(Piece piece) const {
+    const uint64_t most_rows = std::max<uint64_t>(1, kBytesOfAnswer / row_bytes_);
+    while (!piece.into.empty()) {
+      const uint64_t first = piece.offset / row_bytes_, skipped = piece.offset % row_bytes_;
+      const uint64_t rows =
+          std::min(most_rows, (skipped + piece.into.size() + row_bytes_ - 1) / row_bytes_);
+      absl::StatusOr<std::string> read =
+          decoders_->Ask(WireWriter()
+                             .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
+                             .Text(file_->name())
+                             .Text(key_)
+                             .Number(first)
+                             .Number(rows)
+                             .bytes());
+      if (read.ok() && read->size() != rows * row_bytes_)
+        read = absl::DataLossError("it gives another number of bytes than it tells of");
+      if (!read.ok()) return Prefix(absl::StrCat(name_, ": rows from ", first), read.status());
+      const size_t bytes = std::min<size_t>(piece.into.size(), read->size() - skipped);
+      std::memcpy(piece.into.data(), read->data() + skipped, bytes);
+      piece.into.remove_prefix(bytes);
+      piece.offset += bytes;
+    }
+    return absl::OkStatus();
+  }
+
+  const SourcePtr file_;
+  const std::string key_;
+  const std::string name_;
+  const uint64_t row_bytes_;
+  const uint64_t size_;
+  const std::shared_ptr<Decoders> decoders_;
+};
+
+absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const DataSpec& data,
+                                                Decoders& decoders) {
+  std::vector<std::string> keys = data.keys;
+  if (!data.label.empty()) keys.push_back(data.label);
+  WireWriter request;
+  request.Number(static_cast<uint64_t>(DecoderRequest::kHdf5Arrays)).Text(file.name());
+  request.Number(keys.size());
+  for (const std::string& key : keys) request.Text(key);
+  const absl::StatusOr<std::string> told = decoders.Ask(request.bytes());
+  if (!told.ok()) return Prefix(file.name(), told.status());
+  WireReader reader(*told);
+  std::vector<Hdf5Array> arrays;
+  for (uint64_t left = reader.Number(); reader.ok() && left > 0; --left) {
+    Hdf5Array& array = arrays.emplace_back();
+    array.key = std::string(reader.Text());
+    array.why_not = std::string(reader.Text());
+    const uint64_t type = reader.Number();
+    array.rows = reader.Number();
+    const uint64_t dimensions = reader.Number();
+    if (type > static_cast<uint64_t>(TensorType::kBool) || dimensions > kMostDimensions)
+      return Bad(file, "the process that decodes it talks nonsense");
+    array.type = static_cast<TensorType>(type);
+    for (uint64_t d = 0; d < dimensions; ++d)
+      array.shape.push_back(static_cast<int64_t>(reader.Number()));
+  }
+  if (!reader.AtEnd()) return Bad(file, "the process that decodes it talks nonsense");
+  return arrays;
+}
+
+absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array,
+                      const std::shared_ptr<Decoders>& decoders, std::vector<Array>& found) {
+  const auto bad = [&](absl::string_view why) {
+    return Bad(*file, absl::StrCat("'", array.key.substr(0, 100), "' ", why));
+  };
+  if (!array.why_not.empty()) return bad(array.why_not);
+  const DataField field{array.key, array.type, array.shape};
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*file, field));
+  if (row_bytes > kMostRowBytes)
+    return bad(absl::StrCat("has samples of ", row_bytes, " bytes; at most ", kMostRowBytes,
+                            " are allowed"));
+  if (array.rows > file->size() * kMostBytesOfOne / row_bytes)
+    return bad(absl::StrCat("has ", array.rows, " samples of ", row_bytes,
+                            " bytes, more than a file of ", file->size(), " can hold"));
+  const auto source =
+      std::make_shared<Hdf5Source>(file, array.key, row_bytes, array.rows, decoders);
+  return AddPart(found, field, false, {source, 0, array.rows, row_bytes});
+}
+
+}  // namespace
+
+absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data) {
+  const auto decoders = std::make_shared<Decoders>();
+  std::vector<Array> found;
+  for (const DataFile& file : files) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<Hdf5Array> arrays,
+                            ArraysOf(*file.source, data, *decoders));
+    for (const Hdf5Array& array : arrays)
+      if (IsAskedFor(array.key, data))
+        MUSTER_RETURN_IF_ERROR(AddArray(file.source, array, decoders, found));
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
+  return StoredSet{std::move(set), !data.label.empty()};
+}
+
+}  // namespace muster

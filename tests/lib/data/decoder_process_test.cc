@@ -1,0 +1,147 @@
+#include "lib/data/decoder_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "absl/strings/str_format.h"
+#include "lib/data/decoder_wire.h"
+#include "tests/lib/data/opened_set.h"
+
+namespace muster {
+namespace {
+
+using testing::HasSubstr;
+
+// A decoder that does what a shell script says; its standard input is the socket.
+std::string Script(const Files& files, const std::string& lines) {
+  const std::string path = files.Write("decoder", "#!/bin/sh\n" + lines + "\n");
+  chmod(path.c_str(), 0755);
+  return path;
+}
+
+// The first answer of such a script, which it writes into the socket, as octal numbers for printf.
+std::string Printf(const std::string& bytes) {
+  std::string text = "printf '";
+  for (const char byte : bytes) absl::StrAppendFormat(&text, "\\%03o", byte & 0xff);
+  return text + "' >&0";
+}
+
+std::string Answered(uint64_t code, const std::string& text) {
+  const std::string body = WireWriter().Number(code).Text(text).bytes();
+  return WireWriter().Number(body.size()).bytes() + body;
+}
+
+TEST(Decoders, GiveWhatIsAnswered) {
+  const Files files;
+  Decoders decoders({.program = Script(files, Printf(Answered(0, "rows")) + "; cat >/dev/null")});
+  const auto answer = decoders.Ask("what");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, "rows");
+}
+
+struct Wrong {
+  const char* name;
+  std::string script;
+  const char* says;
+  absl::StatusCode code = absl::StatusCode::kDataLoss;
+  friend std::ostream& operator<<(std::ostream& out, const Wrong& wrong) {
+    return out << wrong.name;
+  }
+};
+class WrongDecoder : public testing::TestWithParam<Wrong> {};
+
+TEST_P(WrongDecoder, IsAnErrorWithWords) {
+  const Files files;
+  Decoders decoders(
+      {.program = Script(files, GetParam().script), .patience = std::chrono::milliseconds(1000)});
+  const absl::Status status = decoders.Ask("what").status();
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, WrongDecoder,
+    testing::Values(
+        Wrong{"Refuses", Printf(Answered(1, "no HDF5 file")) + "; cat >/dev/null", "no HDF5 file"},
+        Wrong{"Crashes", "kill -SEGV $$", "the process that decodes it ended by signal 11"},
+        Wrong{"Leaves", "exit 3", "the process that decodes it ended with exit code 3"},
+        Wrong{"Hangs", "cat >/dev/null", "it could not be decoded in 1 s"},
+        Wrong{"EndsInTheMiddle", Printf(WireWriter().Number(9).bytes() + "1234"), "ended with"},
+        Wrong{"TellsOfTooMuch", Printf(std::string(8, '\xff')) + "; cat >/dev/null", "ended by"},
+        Wrong{"TalksNonsense", Printf(WireWriter().Number(3).bytes() + "abc") + "; cat >/dev/null",
+              "talks nonsense"}),
+    [](const auto& tried) { return std::string(tried.param.name); });
+
+TEST(Decoders, ThatAreMissingAreNamed) {
+  const Files files;
+  const absl::Status status = Decoders({.program = files.root() + "/nothing"}).Ask("what").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/nothing"));
+}
+
+// One that ends the first time it is started, as somebody's need for memory may do.
+TEST(Decoders, AreReplacedOnce) {
+  const Files files;
+  const std::string mark = files.root() + "/started";
+  Decoders decoders(
+      {.program = Script(files, "[ -e " + mark + " ] || { : > " + mark + "; kill -KILL $$; }\n" +
+                                    Printf(Answered(0, "rows")) + "; cat >/dev/null")});
+  const auto answer = decoders.Ask("what");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, "rows");
+}
+
+TEST(Decoders, AreNotReplacedForEver) {
+  const Files files;
+  Decoders decoders({.program = Script(files, "kill -SEGV $$"), .most_deaths = 3});
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(decoders.Ask("what").status().code(), absl::StatusCode::kDataLoss);
+  const absl::Status status = decoders.Ask("what").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("has ended 4 times"));
+}
+
+TEST(Decoders, OfEachThreadAreOthers) {
+  const Files files;
+  Decoders decoders({.program = Script(files, "while :; do " + Printf(Answered(0, "rows")) +
+                                                  "; dd bs=1 count=12 >/dev/null 2>&1; done")});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3; ++i) EXPECT_EQ(decoders.Ask("what").value_or(""), "rows");
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
+  Decoders decoders;
+  for (const std::string request : {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"})
+    EXPECT_THAT(std::string(decoders.Ask(request).status().message()),
+                HasSubstr("the request is broken"));
+}
+
+TEST(WireReader, BelievesNoLength) {
+  const std::string sound = WireWriter().Number(7).Text("abc").Number(9).bytes();
+  for (size_t size = 0; size < sound.size(); ++size) {
+    WireReader reader(absl::string_view(sound).substr(0, size));
+    reader.Number();
+    reader.Text();
+    reader.Number();
+    EXPECT_FALSE(reader.AtEnd()) << size;
+  }
+  WireReader reader(sound);
+  EXPECT_EQ(reader.Number(), 7u);
+  EXPECT_EQ(reader.Text(), "abc");
+  EXPECT_FALSE(reader.AtEnd());
+  EXPECT_EQ(reader.Number(), 9u);
+  EXPECT_TRUE(reader.AtEnd());
+  WireReader long_text(WireWriter().Number(~uint64_t{0}).bytes());
+  EXPECT_EQ(long_text.Text(), "");
+  EXPECT_FALSE(long_text.ok());
+}
+
+}  // namespace
+}  // namespace muster

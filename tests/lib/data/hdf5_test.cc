@@ -1,0 +1,284 @@
+// Files of HDF5 that libhdf5 writes, read by way of muster-decoder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <filesystem>
+#include <numeric>
+#include <ostream>
+#include <thread>
+
+#include "lib/base/whole_file.h"
+#include "tests/lib/data/opened_set.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A file that is being written.
+class Hdf5File {
+ public:
+  explicit Hdf5File(std::string path)
+      : path_(std::move(path)),
+        id_(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  ~Hdf5File() { H5Fclose(id_); }
+  Hdf5File(const Hdf5File&) = delete;
+  Hdf5File& operator=(const Hdf5File&) = delete;
+
+  hid_t id() const { return id_; }
+
+  // `chunk` rows are packed together by deflate; 0: they lie one after the other. Groups are made.
+  template <class T>
+  void Add(const std::string& name, hid_t type, const std::vector<hsize_t>& shape,
+           const std::vector<T>& values, hsize_t chunk = 0) {
+    const hid_t made = H5Pcreate(H5P_DATASET_CREATE), links = H5Pcreate(H5P_LINK_CREATE);
+    H5Pset_create_intermediate_group(links, 1);
+    if (chunk > 0) {
+      std::vector<hsize_t> of_chunk = shape;
+      of_chunk[0] = chunk;
+      H5Pset_chunk(made, static_cast<int>(shape.size()), of_chunk.data());
+      H5Pset_shuffle(made);
+      H5Pset_deflate(made, 6);
+    }
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t set = H5Dcreate2(id_, name.c_str(), type, space, links, made, H5P_DEFAULT);
+    if (!values.empty()) {
+      EXPECT_GE(H5Dwrite(set, NativeOf(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()), 0);
+    }
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(links);
+    H5Pclose(made);
+  }
+
+ private:
+  static hid_t NativeOf(hid_t type) { return H5Tget_native_type(type, H5T_DIR_ASCEND); }
+
+  const std::string path_;
+  const hid_t id_;
+};
+
+std::vector<float> Numbers(size_t count) {
+  std::vector<float> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0.0f);
+  return numbers;
+}
+
+std::string PathIn(const Files& files, const std::string& name) {
+  return files.root() + "/" + name;
+}
+
+TEST(Hdf5, ArraysAreFoundByTheirPaths) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  {
+    Hdf5File file(path);
+    file.Add("train/x", H5T_IEEE_F32LE, {5, 3}, Numbers(15));
+    file.Add<int64_t>("train/y", H5T_STD_I64BE, {5}, {4, 3, 2, 1, 0});
+    file.Add<uint32_t>("unsigned", H5T_STD_U32LE, {5}, {1, 2, 3, 4, 5});
+  }
+  const auto set = Opened(
+      {.paths = {path}, .format = DataFormat::kHdf5, .keys = {"train/x"}, .label = "train/y"});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(set->Fields(), ElementsAre(DataField{"train/x", TensorType::kFloat32, {3}},
+                                         DataField{"train/y", TensorType::kInt64, {}}));
+  EXPECT_THAT(Read<float>(*set, 0, {4, 0}), ElementsAre(12, 13, 14, 0, 1, 2));
+  EXPECT_THAT(Read<int64_t>(*set, 1, {0, 4, 1}), ElementsAre(4, 0, 3));
+}
+
+TEST(Hdf5, PackedAndPlainOnesAreTheSameInAnyNumberOfFiles) {
+  const Files files;
+  const std::vector<float> numbers = Numbers(3000);
+  {
+    Hdf5File plain(PathIn(files, "plain.h5")), packed(PathIn(files, "packed.h5"));
+    plain.Add("x", H5T_IEEE_F32LE, {1000, 3}, numbers);
+    packed.Add("x", H5T_IEEE_F32LE, {1000, 3}, numbers, 64);
+    fs::create_directory(PathIn(files, "two"));
+    Hdf5File first(PathIn(files, "two/1.h5")), second(PathIn(files, "two/2.h5"));
+    first.Add("x", H5T_IEEE_F32LE, {400, 3}, std::vector(numbers.begin(), numbers.begin() + 1200));
+    second.Add("x", H5T_IEEE_F32LE, {600, 3}, std::vector(numbers.begin() + 1200, numbers.end()));
+  }
+  std::vector<std::string> hashes;
+  for (const std::string name : {"plain.h5", "packed.h5", "two"}) {
+    SCOPED_TRACE(name);
+    const auto set = Opened({.paths = {PathIn(files, name)}, .format = DataFormat::kHdf5});
+    ASSERT_NE(set, nullptr);
+    EXPECT_THAT(Read<float>(*set, 0, {399, 400, 999, 0}),
+                ElementsAre(1197, 1198, 1199, 1200, 1201, 1202, 2997, 2998, 2999, 0, 1, 2));
+    hashes.push_back(set->ContentHash());
+  }
+  EXPECT_EQ(hashes[0], hashes[1]);
+  EXPECT_EQ(hashes[0], hashes[2]);
+}
+
+TEST(Hdf5, ThreadsReadAtOneTime) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  { Hdf5File(path).Add("x", H5T_IEEE_F64LE, {500, 4}, std::vector<double>(2000, 0.5), 10); }
+  const auto set = Opened({.paths = {path}, .format = DataFormat::kHdf5});
+  ASSERT_NE(set, nullptr);
+  const std::vector<float> alone = Read<float>(*set, 0, {7, 499});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) EXPECT_EQ(Read<float>(*set, 0, {7, 499}), alone);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Hdf5, AFileThatChangesIsNamed) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  { Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5}, Numbers(5)); }
+  const auto set = Opened({.paths = {path}, .format = DataFormat::kHdf5});
+  ASSERT_NE(set, nullptr);
+  { Hdf5File(path).Add("x", H5T_IEEE_F32LE, {6, 200}, Numbers(1200)); }
+  const absl::Status status = set->Read(0, std::vector<uint64_t>{3}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+}
+
+struct Unfit {
+  const char* name;
+  void (*fill)(Hdf5File& file, const Files& files);
+  const char* says;
+  absl::StatusCode code = absl::StatusCode::kDataLoss;
+  DataSpec data{};
+  friend std::ostream& operator<<(std::ostream& out, const Unfit& unfit) {
+    return out << unfit.name;
+  }
+};
+class UnfitHdf5 : public testing::TestWithParam<Unfit> {};
+
+TEST_P(UnfitHdf5, IsNamed) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  {
+    Hdf5File file(path);
+    GetParam().fill(file, files);
+  }
+  DataSpec data = GetParam().data;
+  data.paths = {path};
+  data.format = DataFormat::kHdf5;
+  const absl::Status status = OpenDataSet(data, 1).status();
+  EXPECT_EQ(status.code(), GetParam().code) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().says));
+}
+
+// A set of one dimension whose numbers lie elsewhere.
+void AddElsewhere(const Hdf5File& file, hid_t made) {
+  const hsize_t size = 4;
+  const hid_t space = H5Screate_simple(1, &size, nullptr);
+  H5Dclose(H5Dcreate2(file.id(), "x", H5T_STD_U8LE, space, H5P_DEFAULT, made, H5P_DEFAULT));
+  H5Sclose(space);
+  H5Pclose(made);
+}
+
+const Unfit kUnfit[] = {
+    {"Empty", [](Hdf5File&, const Files&) {}, "no sample", absl::StatusCode::kInvalidArgument},
+    {"NoRows",
+     [](Hdf5File& file, const Files&) {
+       file.Add<float>("x", H5T_IEEE_F32LE, {0, 2}, {});
+     },
+     "no sample", absl::StatusCode::kInvalidArgument},
+    {"Key",
+     [](Hdf5File& file, const Files&) { file.Add("x", H5T_IEEE_F32LE, {2}, Numbers(2)); },
+     "data.keys: the files hold no array 'z'; they hold: x",
+     absl::StatusCode::kFailedPrecondition,
+     {.keys = {"z"}}},
+    {"Unsigned",
+     [](Hdf5File& file, const Files&) {
+       file.Add<uint32_t>("x", H5T_STD_U32LE, {2}, {1, 2});
+     },
+     "a.h5: 'x' has elements that are not float16"},
+    {"Scalar",
+     [](Hdf5File& file, const Files&) {
+       const hid_t space = H5Screate(H5S_SCALAR);
+       H5Dclose(H5Dcreate2(file.id(), "x", H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
+                           H5P_DEFAULT));
+       H5Sclose(space);
+     },
+     "'x' is a single value"},
+    {"InAnotherFile",
+     [](Hdf5File& file, const Files& files) {
+       const hid_t made = H5Pcreate(H5P_DATASET_CREATE);
+       H5Pset_external(made, files.Write("secret", "1234").c_str(), 0, 4);
+       AddElsewhere(file, made);
+     },
+     "'x' lies in other files"},
+    {"Virtual",
+     [](Hdf5File& file, const Files& files) {
+       const hid_t made = H5Pcreate(H5P_DATASET_CREATE);
+       const hsize_t size = 4;
+       const hid_t space = H5Screate_simple(1, &size, nullptr);
+       H5Pset_virtual(made, space, PathIn(files, "b.h5").c_str(), "y", space);
+       H5Sclose(space);
+       AddElsewhere(file, made);
+     },
+     "'x' lies in other files"},
+    {"LinkToAnotherFile",
+     [](Hdf5File& file, const Files& files) {
+       const std::string other = PathIn(files, "b.h5");
+       { Hdf5File(other).Add("x", H5T_IEEE_F32LE, {2}, Numbers(2)); }
+       H5Lcreate_external(other.c_str(), "x", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT);
+       file.Add("y", H5T_IEEE_F32LE, {2}, Numbers(2));
+     },
+     "hold no array 'link'",
+     absl::StatusCode::kFailedPrecondition,
+     {.keys = {"link"}}},
+    {"TellsOfMoreThanItHolds",
+     [](Hdf5File& file, const Files&) {
+       file.Add<float>("x", H5T_IEEE_F32LE, {hsize_t{1} << 40, 4}, {}, 1024);
+     },
+     "more than a file of"},
+    {"Names",
+     [](Hdf5File& file, const Files&) {
+       file.Add("x", H5T_IEEE_F32LE, {2, 0}, Numbers(0));
+     },
+     "which holds nothing"},
+};
+INSTANTIATE_TEST_SUITE_P(Table, UnfitHdf5, testing::ValuesIn(kUnfit),
+                         [](const auto& tried) { return std::string(tried.param.name); });
+
+// Whatever a byte is changed to: there is a set whose rows can be read, or an error that names the
+// file. Each seed ends the decoder or not, and never this process.
+TEST(Hdf5, BrokenFilesAreNamed) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  {
+    Hdf5File file(path);
+    file.Add("train/x", H5T_IEEE_F32LE, {8, 4}, Numbers(32), 4);
+    file.Add("y", H5T_IEEE_F32LE, {8}, Numbers(8));
+  }
+  const std::string sound = ReadWholeFile(path).value_or("");
+  ASSERT_GT(sound.size(), 1000u);
+  std::vector<std::string> broken = {"", "HDF", sound.substr(0, 40), sound.substr(0, 900),
+                                     sound.substr(0, sound.size() - 100)};
+  uint64_t random = 7;
+  for (int i = 0; i < 60; ++i) {
+    std::string changed = sound;
+    for (int byte = 0; byte < 3; ++byte) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      changed[(random >> 33) % changed.size()] = static_cast<char>(random >> 24);
+    }
+    broken.push_back(std::move(changed));
+  }
+  int refused = 0;
+  for (const std::string& content : broken) {
+    files.Write("a.h5", content);
+    const auto set = OpenDataSet({.paths = {path}, .format = DataFormat::kHdf5}, 1);
+    absl::Status status = set.status();
+    if (set.ok()) status = (*set)->Read(0, std::vector<uint64_t>{0}).status();
+    if (status.ok()) continue;
+    ++refused;
+    EXPECT_THAT(std::string(status.message()),
+                testing::AnyOf(HasSubstr(path), HasSubstr("no sample")));
+  }
+  EXPECT_GE(refused, 5);
+}
+
+}  // namespace
+}  // namespace muster
