@@ -188,7 +188,8 @@ bool IsAskedFor(const std::string& key, const DataSpec& data) {
          std::find(data.keys.begin(), data.keys.end(), key) != data.keys.end();
 }
 
-absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data) {
+absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data,
+                                                const std::vector<std::string>& others) {
   std::vector<std::string> names = data.keys;
   if (names.empty())
     for (const Array& array : found) names.push_back(array.field.name);
@@ -200,7 +201,9 @@ absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const 
                                     [&](const Array& a) { return a.field.name == names[i]; });
     if (named == found.end()) {
       std::vector<std::string> there;
-      for (size_t a = 0; a < found.size() && a < 20; ++a) there.push_back(found[a].field.name);
+      for (const Array& array : found) there.push_back(array.field.name);
+      there.insert(there.end(), others.begin(), others.end());
+      there.resize(std::min<size_t>(there.size(), 20));
       const bool is_label = !data.label.empty() && i + 1 == names.size();
       return absl::FailedPreconditionError(
           absl::StrCat(is_label ? "data.label" : "data.keys", ": the files hold no array '",

@@ -46,7 +46,9 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays)
 bool IsAskedFor(const std::string& key, const DataSpec& data);
 
 // Of arrays found in files: those of data.keys (all, where it is empty) without the label, in that
-// order; then the label. kFailedPrecondition: the files hold none of such a name.
-absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data);
+// order; then the label. kFailedPrecondition: the files hold none of such a name, but, for the
+// message, these and `others`, for which nobody has asked.
+absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data,
+                                                const std::vector<std::string>& others = {});
 
 }  // namespace muster

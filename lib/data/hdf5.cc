@@ -113,12 +113,14 @@ absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const Da
   return arrays;
 }
 
-absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array,
+absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array, bool all_are_asked_for,
                       const std::shared_ptr<Decoders>& decoders, std::vector<Array>& found) {
   const auto bad = [&](absl::string_view why) {
     return Bad(*file, absl::StrCat("'", array.key.substr(0, 100), "' ", why));
   };
-  if (!array.why_not.empty()) return bad(array.why_not);
+  if (!array.why_not.empty())
+    return bad(absl::StrCat(array.why_not,
+                            all_are_asked_for ? "; name those that you want in data.keys" : ""));
   const DataField field{array.key, array.type, array.shape};
   MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*file, field));
   if (row_bytes > kMostRowBytes)
@@ -137,14 +139,17 @@ absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array,
 absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data) {
   const auto decoders = std::make_shared<Decoders>();
   std::vector<Array> found;
+  std::vector<std::string> others;
   for (const DataFile& file : files) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<Hdf5Array> arrays,
                             ArraysOf(*file.source, data, *decoders));
     for (const Hdf5Array& array : arrays)
-      if (IsAskedFor(array.key, data))
-        MUSTER_RETURN_IF_ERROR(AddArray(file.source, array, decoders, found));
+      if (!IsAskedFor(array.key, data))
+        others.push_back(array.key);
+      else
+        MUSTER_RETURN_IF_ERROR(AddArray(file.source, array, data.keys.empty(), decoders, found));
   }
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
   return StoredSet{std::move(set), !data.label.empty()};
 }

@@ -162,6 +162,7 @@ absl::Status AddNpy(const SourcePtr& npy, const std::string& key, std::vector<Ar
 
 absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data) {
   std::vector<Array> found;
+  std::vector<std::string> others;
   for (const DataFile& file : files) {
     if (!absl::EndsWith(file.source->name(), ".npz")) {
       MUSTER_RETURN_IF_ERROR(AddNpy(file.source, file.place.path.stem().string(), found));
@@ -170,12 +171,15 @@ absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ReadZip(*file.source));
     for (const ZipMember& member : members) {
       const std::string key(absl::StripSuffix(member.name, ".npy"));
-      if (!IsAskedFor(key, data)) continue;
+      if (!IsAskedFor(key, data)) {
+        others.push_back(key);
+        continue;
+      }
       MUSTER_ASSIGN_OR_RETURN(const SourcePtr npy, OpenMember(file.source, member));
       MUSTER_RETURN_IF_ERROR(AddNpy(npy, key, found));
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
   return StoredSet{std::move(set), !data.label.empty()};
 }

@@ -110,6 +110,7 @@ absl::Status AddTensor(const SourcePtr& storage, const PickledTensor& tensor,
 
 absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data) {
   std::vector<Array> found;
+  std::vector<std::string> others;
   for (const DataFile& file : files) {
     MUSTER_ASSIGN_OR_RETURN(
         const std::string begin,
@@ -123,12 +124,15 @@ absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data) {
     MUSTER_ASSIGN_OR_RETURN(const bool swapped, opened.IsSwapped());
     for (const PickledTensor& tensor : tensors) {
       const std::string key = tensor.name.empty() ? file.place.path.stem().string() : tensor.name;
-      if (!IsAskedFor(key, data)) continue;
+      if (!IsAskedFor(key, data)) {
+        others.push_back(key);
+        continue;
+      }
       MUSTER_ASSIGN_OR_RETURN(const SourcePtr storage, opened.Storage(tensor.entry));
       MUSTER_RETURN_IF_ERROR(AddTensor(storage, tensor, key, swapped, found));
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data));
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
   return StoredSet{std::move(set), !data.label.empty()};
 }

@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "lib/base/whole_file.h"
+#include "lib/data/decoder_process.h"
+#include "lib/data/decoder_wire.h"
 #include "tests/lib/data/opened_set.h"
 
 namespace muster {
@@ -242,6 +244,28 @@ const Unfit kUnfit[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, UnfitHdf5, testing::ValuesIn(kUnfit),
                          [](const auto& tried) { return std::string(tried.param.name); });
+
+TEST(Hdf5, WhatNeedsTooMuchMemoryIsRefusedAndTheDecoderLivesOn) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes more address space than any limit";
+#endif
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  { Hdf5File(path).Add<float>("x", H5T_IEEE_F32LE, {4, 1 << 24}, {}, 1); }
+  Decoders decoders({.memory = uint64_t{128} << 20});
+  const auto rows = [&](uint64_t count) {
+    return decoders.Ask(WireWriter()
+                            .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
+                            .Text(path)
+                            .Text("x")
+                            .Number(0)
+                            .Number(count)
+                            .bytes());
+  };
+  EXPECT_THAT(std::string(rows(4).status().message()),
+              HasSubstr("needs more than the 134217728 bytes of memory"));
+  EXPECT_THAT(std::string(rows(5).status().message()), HasSubstr("it has 4 rows"));
+}
 
 // Whatever a byte is changed to: there is a set whose rows can be read, or an error that names the
 // file. Each seed ends the decoder or not, and never this process.
