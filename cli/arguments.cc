@@ -208,6 +208,7 @@ CommandLine::CommandLine() : app(kAbout, "muster") {
   AddDoctor(app, doctor, coordinator);
   AddTasks(app, tasks);
   AddCheck(app, check);
+  AddData(app, data);
   AddEvaluate(app, evaluate);
   AddGenerate(app, generate);
   AddExport(app, exported);
@@ -263,6 +264,10 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     parsed.arguments = line.tasks;
   } else if (name == "check") {
     parsed.arguments = line.check;
+  } else if (name == "data inspect" || name == "data hash") {
+    line.data.command =
+        name == "data hash" ? DataArguments::Command::kHash : DataArguments::Command::kInspect;
+    parsed.arguments = line.data;
   } else if (name == "evaluate") {
     parsed.arguments = line.evaluate;
   } else if (name == "generate") {

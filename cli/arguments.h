@@ -251,6 +251,15 @@ struct CheckArguments {
   bool json = false;
 };
 
+struct DataArguments {
+  enum class Command { kInspect, kHash };
+  Command command = Command::kInspect;
+  std::string what;                   // a specification, or files
+  std::vector<std::string> settings;  // key=value
+  std::vector<std::string> plugins;   // none: its task is not asked
+  bool json = false;
+};
+
 // Of a checkpoint, which is used without its cluster.
 struct CheckpointArguments {
   std::string job;  // empty: the one job of `dir`
@@ -285,10 +294,10 @@ struct CompletionArguments {
   std::vector<std::string> words;
 };
 
-using Arguments =
-    std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments, RemoteArguments,
-                 DemoArguments, CertsArguments, DoctorArguments, TasksArguments, CheckArguments,
-                 EvaluateArguments, GenerateArguments, ExportArguments, CompletionArguments>;
+using Arguments = std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments,
+                               RemoteArguments, DemoArguments, CertsArguments, DoctorArguments,
+                               TasksArguments, CheckArguments, DataArguments, EvaluateArguments,
+                               GenerateArguments, ExportArguments, CompletionArguments>;
 
 struct Parsed {
   Arguments arguments;

@@ -28,6 +28,7 @@ void AddCerts(CLI::App& app, CertsArguments& certs, RemoteArguments& remote);
 void AddDoctor(CLI::App& app, DoctorArguments& doctor, std::string& coordinator);
 void AddTasks(CLI::App& app, TasksArguments& tasks);
 void AddCheck(CLI::App& app, CheckArguments& check);
+void AddData(CLI::App& app, DataArguments& data);
 void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate);
 void AddGenerate(CLI::App& app, GenerateArguments& generate);
 void AddExport(CLI::App& app, ExportArguments& arguments);
@@ -50,6 +51,7 @@ struct CommandLine {
   DoctorArguments doctor;
   TasksArguments tasks;
   CheckArguments check;
+  DataArguments data;
   EvaluateArguments evaluate;
   GenerateArguments generate;
   ExportArguments exported;

@@ -1,4 +1,4 @@
-// tasks, check, evaluate, generate and export, which need no cluster.
+// tasks, check, data, evaluate, generate and export, which need no cluster.
 #include <CLI/CLI.hpp>
 #include <string>
 
@@ -29,6 +29,20 @@ constexpr char kCheckFooter[] =
     "  muster check job.yaml --plugins build --gradients      and whether gradients are those of "
     "the loss\n"
     "  muster check job.yaml --json | jq .memory.worker";
+
+constexpr char kDataFooter[] =
+    "A file that ends in .yaml, .yml or .json is a job's specification; its task is not asked. "
+    "Other files are read as what\n"
+    "their name ends in (.csv, .npy, .npz, .safetensors, .pt, .h5, .tar), a folder as images; "
+    "--set "
+    "data.format says otherwise.\n"
+    "\n"
+    "Examples:\n"
+    "  muster data inspect job.yaml                    formats, fields, shapes, the first sample\n"
+    "  muster data inspect train.h5 --set data.label=y\n"
+    "  muster data hash job.yaml                       reads all, and keeps the hash for "
+    "data.verify: quick\n"
+    "  muster data hash job.yaml --set data.verify=quick --json";
 
 constexpr char kEvaluateFooter[] =
     "It reads the checkpoint from the disk; whether its cluster runs does not matter. Each sample "
@@ -117,6 +131,23 @@ void AddCheck(CLI::App& app, CheckArguments& check) {
       ->type_name("N");
   command->add_flag("--json", check.json, "as one JSON object, for programs");
   command->footer(kCheckFooter);
+}
+
+void AddData(CLI::App& app, DataArguments& data) {
+  CLI::App* command = app.add_subcommand("data", "look at the files of a job, or hash them");
+  command->require_subcommand(1);
+  command->footer(kDataFooter);
+  const auto add = [&](const char* name, const char* about) {
+    CLI::App* one = command->add_subcommand(name, about);
+    one->add_option("what", data.what, "a job's specification, a file of data or a folder")
+        ->required()
+        ->type_name("FILE");
+    AddSettings(*one, data.settings);
+    one->add_flag("--json", data.json, "as one JSON object, for programs");
+    one->footer(kDataFooter);
+  };
+  add("inspect", "say what samples are in them");
+  add("hash", "compute the hash that workers compare, and keep it");
 }
 
 void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate) {

@@ -3,9 +3,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "cli/spec_file.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/status.h"
@@ -19,6 +25,39 @@ void AddPlugins(const std::vector<std::string>& plugins, std::vector<std::string
     words.push_back("--plugins");
     words.push_back(folder);
   }
+}
+
+struct FileEnding {
+  absl::string_view ending;
+  const char* format;
+};
+constexpr FileEnding kEndings[] = {{".csv", "csv"},        {".npy", "numpy"},
+                                   {".npz", "numpy"},      {".safetensors", "safetensors"},
+                                   {".pt", "pt"},          {".pth", "pt"},
+                                   {".h5", "hdf5"},        {".hdf5", "hdf5"},
+                                   {".tar", "webdataset"}, {".png", "images"},
+                                   {".jpg", "images"},     {".jpeg", "images"},
+                                   {"-ubyte", "idx"},      {"-ubyte.gz", "idx"}};
+
+bool IsSpecification(absl::string_view path) {
+  return absl::EndsWith(path, ".yaml") || absl::EndsWith(path, ".yml") ||
+         absl::EndsWith(path, ".json") || path == "-";
+}
+
+// A job of these files alone. A guess is good enough to look at them; a job says what they are.
+absl::StatusOr<JobSpec> SpecOfFiles(const std::string& path,
+                                    const std::vector<std::string>& settings) {
+  std::error_code ignored;
+  const auto* known =
+      std::find_if(std::begin(kEndings), std::end(kEndings),
+                   [&](const FileEnding& of) { return absl::EndsWith(path, of.ending); });
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  nlohmann::json job = {{"task", "data"}, {"steps", 1}};
+  job["data"]["paths"] = nlohmann::json::array({std::filesystem::absolute(path).string()});
+  if (known != std::end(kEndings) || is_folder)
+    job["data"]["format"] = is_folder ? "images" : known->format;
+  return ParseJobYaml(job.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), path,
+                      settings);
 }
 
 absl::Status PutOnInput(const std::string& input) {
@@ -54,6 +93,17 @@ absl::StatusOr<WorkerCommand> CheckCommand(const CheckArguments& check,
   if (check.json) command.words.push_back("--json");
   if (check.gradients > 0)
     command.words.insert(command.words.end(), {"--gradients", absl::StrCat(check.gradients)});
+  return command;
+}
+
+absl::StatusOr<WorkerCommand> DataCommand(const DataArguments& data,
+                                          const std::vector<std::string>&) {
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, IsSpecification(data.what)
+                                                  ? ReadSpec(data.what, data.settings)
+                                                  : SpecOfFiles(data.what, data.settings));
+  WorkerCommand command{
+      {data.command == DataArguments::Command::kHash ? "data-hash" : "data-inspect"}, ToJson(spec)};
+  if (data.json) command.words.push_back("--json");
   return command;
 }
 

@@ -21,6 +21,10 @@ WorkerCommand TasksCommand(const TasksArguments& tasks, const std::vector<std::s
 absl::StatusOr<WorkerCommand> CheckCommand(const CheckArguments& check,
                                            const std::vector<std::string>& plugins);
 
+// kInvalidArgument likewise; or nothing says of which format the files are.
+absl::StatusOr<WorkerCommand> DataCommand(const DataArguments& data,
+                                          const std::vector<std::string>& plugins);
+
 // Returns only where that is not possible, with the reason.
 absl::Status BecomeWorker(const std::string& program, const WorkerCommand& command);
 

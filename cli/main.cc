@@ -653,6 +653,7 @@ int Main(int argc, char** argv) {
   for (const std::optional<int> code :
        {InWorkerIf<cli::TasksArguments>(parsed.arguments, cli::TasksCommand),
         InWorkerIf<cli::CheckArguments>(parsed.arguments, cli::CheckCommand),
+        InWorkerIf<cli::DataArguments>(parsed.arguments, cli::DataCommand),
         InWorkerIf<cli::EvaluateArguments>(parsed.arguments, cli::EvaluateCommand),
         InWorkerIf<cli::GenerateArguments>(parsed.arguments, cli::GenerateCommand)})
     if (code) return *code;

@@ -60,7 +60,7 @@ class PlacedArray {
   }
 
   // What distinguishes it from others, without where it lies.
-  absl::Status HashInto(Sha256& hash) const {
+  absl::Status HashInto(Sha256& hash, const std::function<void(uint64_t)>& told) const {
     const std::string head =
         absl::StrCat(array_.field.name.size(), " ", array_.field.name, " ",
                      static_cast<int>(array_.field.type), " ", ShapeText(array_.field.shape), " ",
@@ -78,6 +78,7 @@ class PlacedArray {
         for (uint64_t r = 0; r < rows; ++r)
           hash.Update(absl::MakeConstSpan(piece).subspan(static_cast<size_t>(r * part.stride),
                                                          static_cast<size_t>(row_bytes)));
+        told(rows * row_bytes);
       }
     }
     return absl::OkStatus();
@@ -88,16 +89,28 @@ class PlacedArray {
   std::vector<uint64_t> first_rows_;  // by part
 };
 
-class ArraySet final : public DataSet {
+class ArraySet final : public StoredDataSet {
  public:
-  ArraySet(std::vector<PlacedArray> arrays, uint64_t rows, std::string hash)
-      : arrays_(std::move(arrays)), rows_(rows), hash_(std::move(hash)) {
+  ArraySet(std::vector<PlacedArray> arrays, uint64_t rows)
+      : arrays_(std::move(arrays)), rows_(rows) {
     for (const PlacedArray& array : arrays_) fields_.push_back(array.field());
   }
 
   const std::vector<DataField>& Fields() const override { return fields_; }
   uint64_t Samples() const override { return rows_; }
-  std::string ContentHash() const override { return hash_; }
+
+  uint64_t BytesToHash() const override {
+    uint64_t bytes = 0;
+    for (const DataField& field : fields_) bytes += rows_ * static_cast<uint64_t>(field.Bytes());
+    return bytes;
+  }
+
+  absl::StatusOr<std::string> ComputeHash(
+      const std::function<void(uint64_t)>& told) const override {
+    Sha256 hash;
+    for (const PlacedArray& array : arrays_) MUSTER_RETURN_IF_ERROR(array.HashInto(hash, told));
+    return hash.HexFinish();
+  }
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
@@ -114,7 +127,6 @@ class ArraySet final : public DataSet {
   const std::vector<PlacedArray> arrays_;
   std::vector<DataField> fields_;
   const uint64_t rows_;
-  const std::string hash_;
 };
 
 }  // namespace
@@ -166,11 +178,10 @@ absl::Status AddPart(std::vector<Array>& arrays, const DataField& field, bool sw
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays) {
+absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> arrays) {
   if (arrays.empty() || arrays.front().Rows() == 0)
     return absl::InvalidArgumentError("data.paths: no sample in these files");
   const uint64_t rows = arrays.front().Rows();
-  Sha256 hash;
   std::vector<PlacedArray> placed;
   for (Array& array : arrays) {
     if (array.Rows() != rows)
@@ -178,9 +189,8 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays)
                  absl::StrCat("'", array.field.name, "' has ", array.Rows(), " samples, and '",
                               arrays.front().field.name, "' has ", rows));
     placed.emplace_back(array);
-    MUSTER_RETURN_IF_ERROR(placed.back().HashInto(hash));
   }
-  return std::make_unique<ArraySet>(std::move(placed), rows, hash.HexFinish());
+  return std::make_unique<ArraySet>(std::move(placed), rows);
 }
 
 bool IsAskedFor(const std::string& key, const DataSpec& data) {

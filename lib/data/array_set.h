@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/data/byte_source.h"
+#include "lib/data/stored_set.h"
 #include "muster/data_set.h"
 
 namespace muster {
@@ -40,7 +41,7 @@ absl::StatusOr<uint64_t> RowBytes(const ByteSource& source, const DataField& fie
 
 // A field for each of `arrays`, in their order, which all must have the same number of rows, 1 at
 // least. kInvalidArgument: there is none. kDataLoss: their numbers differ.
-absl::StatusOr<std::unique_ptr<DataSet>> MakeArraySet(std::vector<Array> arrays);
+absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> arrays);
 
 // Whether data.keys and data.label want such a key; one that they do not may be of any type.
 bool IsAskedFor(const std::string& key, const DataSpec& data);

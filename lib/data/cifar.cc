@@ -24,7 +24,7 @@ absl::StatusOr<StoredSet> Open(const DataFiles& files, uint64_t labels) {
     MUSTER_RETURN_IF_ERROR(AddPart(arrays, {"label", TensorType::kUint8, {}}, false,
                                    {source, labels - 1, rows, record}));
   }
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(arrays)));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(arrays)));
   return StoredSet{std::move(set), true, true};
 }
 

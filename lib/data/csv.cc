@@ -237,7 +237,7 @@ absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data) 
   Table table(data);
   for (const DataFile& file : files) MUSTER_RETURN_IF_ERROR(table.Add(*file.source));
   MUSTER_ASSIGN_OR_RETURN(std::vector<Array> arrays, std::move(table).Finish());
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(arrays)));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(arrays)));
   return StoredSet{std::move(set), !data.label.empty()};
 }
 

@@ -5,14 +5,13 @@
 #include <new>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/byte_source.h"
-#include "lib/data/file_walk.h"
-#include "lib/data/formats.h"
+#include "lib/data/opened_data.h"
 #include "lib/data/prepared_set.h"
-#include "muster/corpus.h"
 
 namespace muster {
 namespace {
@@ -20,52 +19,6 @@ namespace {
 constexpr uint64_t kSplitSalt = 0x73706c6974u;  // "split"
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kAlignmentBytes = 64;
-
-constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv},
-                                   {DataFormat::kNumpy, OpenNumpy},
-                                   {DataFormat::kSafetensors, OpenSafetensors},
-                                   {DataFormat::kPt, OpenPt},
-                                   {DataFormat::kHdf5, OpenHdf5},
-                                   {DataFormat::kIdx, OpenIdx},
-                                   {DataFormat::kCifar10, OpenCifar10},
-                                   {DataFormat::kCifar100, OpenCifar100},
-                                   {DataFormat::kImages, OpenImages},
-                                   {DataFormat::kWebDataset, OpenWebDataset}};
-
-// Text: rows of so many bytes, one after the other; what is left at the end is none.
-absl::StatusOr<StoredSet> OpenText(const DataSpec& data, std::string& left_out) {
-  if (data.shape.empty())
-    return absl::FailedPreconditionError(
-        "data.format: this task reads samples; say which format the files have, or give "
-        "data.shape, [bytes of a sample], for text");
-  MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
-  left_out = std::move(corpus.left_out);
-  const SourcePtr text = MemorySource("data.paths", std::move(corpus.bytes));
-  const DataField field{"input", TensorType::kUint8, data.shape};
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*text, field));
-  std::vector<Array> arrays;
-  MUSTER_RETURN_IF_ERROR(
-      AddPart(arrays, field, false, {text, 0, text->size() / row_bytes, row_bytes}));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(arrays)));
-  return StoredSet{std::move(set)};
-}
-
-absl::StatusOr<StoredSet> OpenStored(const DataSpec& data, std::string& left_out) {
-  const FormatRule* format = FindFormat(data.format);
-  if (format == nullptr) return OpenText(data, left_out);
-  DataFiles files;
-  MUSTER_ASSIGN_OR_RETURN(left_out, WalkFiles(
-                                        data, [] { return false; },
-                                        [&](const WalkedFile& walked) -> std::string {
-                                          auto source = FileSource(walked.path.string());
-                                          if (!source.ok())
-                                            return std::string(source.status().message());
-                                          files.push_back({*std::move(source), walked});
-                                          return "";
-                                        }));
-  if (files.empty()) return absl::InvalidArgumentError("data.paths: no file in them");
-  return format->open(files, data);
-}
 
 // A data set, and what of its files could not be read.
 class WithLeftOut final : public DataSet {
@@ -87,12 +40,6 @@ class WithLeftOut final : public DataSet {
 };
 
 }  // namespace
-
-const FormatRule* FindFormat(DataFormat format) {
-  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
-                                   [&](const FormatRule& rule) { return rule.format == format; });
-  return found == std::end(kFormats) ? nullptr : found;
-}
 
 size_t Batch::BytesFor(const std::vector<DataField>& fields, size_t samples) {
   size_t bytes = 0;
@@ -129,11 +76,18 @@ bool IsForValidation(const DataSpec& data, uint64_t id) {
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
                                                      DataPart part) {
-  std::string left_out;
-  MUSTER_ASSIGN_OR_RETURN(StoredSet stored, OpenStored(data, left_out));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set,
-                          Prepare(std::move(stored), data, seed, part == DataPart::kTraining));
-  if (!left_out.empty()) set = std::make_unique<WithLeftOut>(std::move(set), std::move(left_out));
+  MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
+  const bool quick = data.verify == VerifyData::kQuick;
+  MUSTER_RETURN_IF_ERROR(GiveHash(opened, data,
+                                  {.finds = quick,
+                                   .keeps = quick,
+                                   .folder = quick ? KeptHashFolder() : "",
+                                   .now = absl::GetCurrentTimeNanos()})
+                             .status());
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, Prepare(std::move(opened.stored), data,
+                                                                seed, part == DataPart::kTraining));
+  if (!opened.left_out.empty())
+    set = std::make_unique<WithLeftOut>(std::move(set), std::move(opened.left_out));
   const bool is_whole =
       part == DataPart::kAll || (part == DataPart::kTraining && data.validation_share == 0);
   if (is_whole) return set;
@@ -160,9 +114,11 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
     MUSTER_RETURN_IF_ERROR(
         AddPart(arrays, fields[f], false, {source, 0, source->size() / row_bytes, row_bytes}));
   }
-  absl::StatusOr<std::unique_ptr<DataSet>> set = MakeArraySet(std::move(arrays));
-  if (set.ok()) return set;
-  return absl::InvalidArgumentError(set.status().message());
+  absl::StatusOr<std::unique_ptr<StoredDataSet>> set = MakeArraySet(std::move(arrays));
+  if (!set.ok()) return absl::InvalidArgumentError(set.status().message());
+  MUSTER_ASSIGN_OR_RETURN(std::string hash, (*set)->ComputeHash([](uint64_t) {}));
+  (*set)->SetHash(std::move(hash));
+  return *std::move(set);
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/data/byte_source.h"
 #include "lib/data/file_walk.h"
+#include "lib/data/stored_set.h"
 #include "muster/data_set.h"
 
 namespace muster {
@@ -18,13 +19,6 @@ struct DataFile {
   WalkedFile place;
 };
 using DataFiles = std::vector<DataFile>;
-
-// A data set as its files have it, before anything is computed with it.
-struct StoredSet {
-  std::unique_ptr<DataSet> set;
-  bool has_label = false;   // the last field is one
-  bool is_picture = false;  // the first field is (channels, height, width) of bytes 0 to 255
-};
 
 struct FormatRule {
   DataFormat format;

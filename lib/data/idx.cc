@@ -64,7 +64,7 @@ absl::StatusOr<StoredSet> OpenIdx(const DataFiles& files, const DataSpec&) {
   const bool has_label = !labels.empty();
   const bool is_picture = !inputs.empty() && inputs.front().field.name == "image";
   std::move(labels.begin(), labels.end(), std::back_inserter(inputs));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(inputs)));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(inputs)));
   return StoredSet{std::move(set), has_label, is_picture};
 }
 

@@ -32,7 +32,7 @@ absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& dat
     const auto label = std::distance(classes.begin(), classes.find(ClassOf(file.place)));
     images.push_back({file.source, label});
   }
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set,
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
                           MakeImageSet(std::move(images), true, data));
   return StoredSet{std::move(set), true, true};
 }

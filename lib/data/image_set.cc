@@ -16,21 +16,40 @@ absl::Status Named(const EncodedImage& image, const absl::Status& status) {
   return Prefix(image.source->name(), status);
 }
 
-class ImageSet final : public DataSet {
+class ImageSet final : public StoredDataSet {
  public:
   ImageSet(std::vector<EncodedImage> images, ImageSize size, bool may_resize, const DataSpec& data,
-           std::vector<DataField> fields, std::string hash)
+           std::vector<DataField> fields)
       : images_(std::move(images)),
         size_(size),
         may_resize_(may_resize),
         fit_(data.fit),
         is_gray_(data.channels == 1),
-        fields_(std::move(fields)),
-        hash_(std::move(hash)) {}
+        fields_(std::move(fields)) {}
 
   const std::vector<DataField>& Fields() const override { return fields_; }
   uint64_t Samples() const override { return images_.size(); }
-  std::string ContentHash() const override { return hash_; }
+
+  uint64_t BytesToHash() const override {
+    uint64_t bytes = 0;
+    for (const EncodedImage& image : images_) bytes += image.source->size();
+    return bytes;
+  }
+
+  absl::StatusOr<std::string> ComputeHash(
+      const std::function<void(uint64_t)>& told) const override {
+    Sha256 hash;
+    const std::string decoders = ImageDecoders();
+    hash.Update(BytesOf(decoders));
+    for (const EncodedImage& image : images_) {
+      MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*image.source, kMostEncodedBytes));
+      const std::string head = absl::StrCat(bytes.size(), " ", image.label, "\n");
+      for (const absl::string_view part : {absl::string_view(head), absl::string_view(bytes)})
+        hash.Update(BytesOf(part));
+      told(bytes.size());
+    }
+    return hash.HexFinish();
+  }
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
@@ -73,23 +92,12 @@ class ImageSet final : public DataSet {
   const ImageFit fit_;
   const bool is_gray_;
   const std::vector<DataField> fields_;
-  const std::string hash_;
 };
-
-absl::Status HashInto(Sha256& hash, const std::vector<EncodedImage>& images) {
-  for (const EncodedImage& image : images) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*image.source, kMostEncodedBytes));
-    const std::string head = absl::StrCat(bytes.size(), " ", image.label, "\n");
-    for (const absl::string_view part : {absl::string_view(head), absl::string_view(bytes)})
-      hash.Update(BytesOf(part));
-  }
-  return absl::OkStatus();
-}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DataSet>> MakeImageSet(std::vector<EncodedImage> images,
-                                                      bool has_label, const DataSpec& data) {
+absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeImageSet(std::vector<EncodedImage> images,
+                                                            bool has_label, const DataSpec& data) {
   if (images.empty()) return absl::InvalidArgumentError("data.paths: no image in these files");
   if (data.channels != 1 && data.channels != 3)
     return absl::FailedPreconditionError(
@@ -111,12 +119,8 @@ absl::StatusOr<std::unique_ptr<DataSet>> MakeImageSet(std::vector<EncodedImage> 
        TensorType::kUint8,
        {static_cast<int64_t>(data.channels), size.height, size.width}}};
   if (has_label) fields.push_back({"label", TensorType::kInt64, {}});
-  Sha256 hash;
-  const std::string decoders = ImageDecoders();
-  hash.Update(BytesOf(decoders));
-  MUSTER_RETURN_IF_ERROR(HashInto(hash, images));
   return std::make_unique<ImageSet>(std::move(images), size, !data.image_size.empty(), data,
-                                    std::move(fields), hash.HexFinish());
+                                    std::move(fields));
 }
 
 }  // namespace muster

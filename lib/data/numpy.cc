@@ -180,7 +180,7 @@ absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data
     }
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(chosen)));
   return StoredSet{std::move(set), !data.label.empty()};
 }
 

@@ -98,7 +98,7 @@ absl::StatusOr<StoredSet> OpenSafetensors(const DataFiles& files, const DataSpec
         MUSTER_RETURN_IF_ERROR(AddTensor(file.source, data_at, key, tensor, found));
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, MakeArraySet(std::move(chosen)));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(chosen)));
   return StoredSet{std::move(set), !data.label.empty()};
 }
 

@@ -84,7 +84,7 @@ absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec&
   }
   bool has_label = false;
   MUSTER_ASSIGN_OR_RETURN(std::vector<EncodedImage> images, samples.Finish(has_label));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set,
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
                           MakeImageSet(std::move(images), has_label, data));
   return StoredSet{std::move(set), has_label, true};
 }

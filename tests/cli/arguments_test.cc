@@ -305,6 +305,22 @@ TEST(ArgumentsTest, ATokenLastsForSoLong) {
       << "no token is made";
 }
 
+TEST(ArgumentsTest, DataIsInspectedOrHashed) {
+  const auto inspect =
+      std::get<DataArguments>(Parse({"data", "inspect", "a.npy", "--json"}).arguments);
+  EXPECT_EQ(inspect.command, DataArguments::Command::kInspect);
+  EXPECT_EQ(inspect.what, "a.npy");
+  EXPECT_TRUE(inspect.json);
+  const auto hash = std::get<DataArguments>(
+      Parse({"data", "hash", "job.yaml", "--set", "data.verify=quick"}).arguments);
+  EXPECT_EQ(hash.command, DataArguments::Command::kHash);
+  EXPECT_THAT(hash.settings, testing::ElementsAre("data.verify=quick"));
+  EXPECT_FALSE(hash.json);
+  for (const std::vector<const char*>& words :
+       {std::vector<const char*>{"data"}, {"data", "inspect"}, {"data", "guess", "a"}})
+    EXPECT_EQ(Parse(words).exit_code, 64);
+}
+
 TEST(ArgumentsTest, AFolderStandsForItsJob) {
   for (const char* command : {"status", "stop", "digest", "audit", "ledger", "history", "logs"}) {
     const Parsed parsed = Parse({command, "--dir", "runs/one"});

@@ -60,6 +60,11 @@ inline void RunDataFile(const DataFuzz& fuzz, std::string_view input) {
   absl::StatusOr<StoredSet> stored = FindFormat(fuzz.data.format)->open(files, fuzz.data);
   absl::Status status = stored.status();
   if (stored.ok()) {
+    absl::StatusOr<std::string> hash = stored->set->ComputeHash([](uint64_t) {});
+    status = hash.status();
+    if (hash.ok()) stored->set->SetHash(*std::move(hash));
+  }
+  if (status.ok()) {
     auto set = Prepare(*std::move(stored), fuzz.data, 1, true);
     status = set.status();
     if (set.ok()) {

@@ -11,10 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/amount_text.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
+#include "lib/data/kept_hash.h"
 #include "lib/export/written_export.h"
 #include "lib/kernels/float_env.h"
 #include "lib/launch/command_line.h"
@@ -24,6 +26,8 @@
 #include "lib/wire/job_codec.h"
 #include "worker/commands/check.h"
 #include "worker/commands/check_text.h"
+#include "worker/commands/data.h"
+#include "worker/commands/data_text.h"
 #include "worker/commands/evaluate.h"
 #include "worker/commands/evaluate_text.h"
 #include "worker/commands/saved_model.h"
@@ -37,6 +41,8 @@ namespace {
 
 constexpr char kTasks[] = "tasks";
 constexpr char kCheck[] = "check";
+constexpr char kInspectData[] = "data-inspect";
+constexpr char kHashData[] = "data-hash";
 constexpr char kEvaluate[] = "evaluate";
 constexpr char kGenerate[] = "generate";
 constexpr char kExport[] = "export";
@@ -126,6 +132,45 @@ int CheckJob(const Words& words) {
   report->plugin = made->plugin;
   std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
   return report->problems.empty() ? kExitDone : kExitBadConfiguration;
+}
+
+// Whose task may be one of a plug-in that is not here: it is not asked.
+absl::StatusOr<JobSpec> DataOnInput() {
+  MUSTER_ASSIGN_OR_RETURN(JobSpec spec, SpecOnInput());
+  if (spec.training.data.paths.empty())
+    return absl::InvalidArgumentError("data.paths: it is empty; name files or directories");
+  return spec;
+}
+
+int RefuseData(const char* subcommand, const absl::Status& why, int code) {
+  return Refuse(absl::StrCat("data ", subcommand).c_str(), why, code);
+}
+
+int Inspect(const Words& words) {
+  const absl::StatusOr<JobSpec> spec = DataOnInput();
+  if (!spec.ok()) return RefuseData("inspect", spec.status(), kExitBadConfiguration);
+  const absl::StatusOr<InspectedData> inspected = InspectData(spec->training);
+  if (!inspected.ok())
+    return RefuseData("inspect", inspected.status(), ExitCodeOfTask(inspected.status()));
+  std::cout << (words.json ? InspectionAsJson(*spec, *inspected)
+                           : InspectionAsText(*spec, *inspected));
+  return kExitDone;
+}
+
+int Hash(const Words& words) {
+  const absl::StatusOr<JobSpec> spec = DataOnInput();
+  if (!spec.ok()) return RefuseData("hash", spec.status(), kExitBadConfiguration);
+  absl::StatusOr<HashedData> hashed;
+  {
+    std::optional<ProgressLine> progress;
+    hashed = HashData(spec->training, KeptHashFolder(), [&](uint64_t bytes, uint64_t all) {
+      if (!progress.has_value()) progress.emplace(static_cast<double>(all), Bytes);
+      progress->At(static_cast<double>(bytes));
+    });
+  }
+  if (!hashed.ok()) return RefuseData("hash", hashed.status(), ExitCodeOfTask(hashed.status()));
+  std::cout << (words.json ? HashAsJson(*hashed) : HashAsText(*hashed));
+  return kExitDone;
 }
 
 absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use, CopyCounter& copied) {
@@ -223,6 +268,9 @@ constexpr Command kCommands[] = {
        app.add_option("--gradients", words.gradients, "entries of the gradient that are compared")
            ->check(CLI::Range(0, kMostEntries));
      }},
+    {kInspectData, "What the files of a job on standard input hold", Inspect,
+     [](CLI::App&, Words&) {}},
+    {kHashData, "The hash of the data of a job on standard input", Hash, [](CLI::App&, Words&) {}},
     {kEvaluate, "What the model of a checkpoint is worth on a data set", EvaluateModel,
      [](CLI::App& app, Words& words) { AddPlace(app, words.place); }},
     {kGenerate, "Text by the model of a checkpoint", GenerateText,

@@ -1,0 +1,104 @@
+#include "lib/data/opened_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/data/array_set.h"
+#include "lib/data/byte_source.h"
+#include "lib/data/file_walk.h"
+#include "lib/data/formats.h"
+#include "lib/data/image.h"
+#include "muster/corpus.h"
+
+namespace muster {
+namespace {
+
+constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv},
+                                   {DataFormat::kNumpy, OpenNumpy},
+                                   {DataFormat::kSafetensors, OpenSafetensors},
+                                   {DataFormat::kPt, OpenPt},
+                                   {DataFormat::kHdf5, OpenHdf5},
+                                   {DataFormat::kIdx, OpenIdx},
+                                   {DataFormat::kCifar10, OpenCifar10},
+                                   {DataFormat::kCifar100, OpenCifar100},
+                                   {DataFormat::kImages, OpenImages},
+                                   {DataFormat::kWebDataset, OpenWebDataset}};
+
+// Text: rows of so many bytes, one after the other; what is left at the end is none.
+absl::StatusOr<OpenedData> OpenText(const DataSpec& data) {
+  if (data.shape.empty())
+    return absl::FailedPreconditionError(
+        "data.format: this task reads samples; say which format the files have, or give "
+        "data.shape, [bytes of a sample], for text");
+  MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
+  const SourcePtr text = MemorySource("data.paths", std::move(corpus.bytes));
+  const DataField field{"input", TensorType::kUint8, data.shape};
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*text, field));
+  std::vector<Array> arrays;
+  MUSTER_RETURN_IF_ERROR(
+      AddPart(arrays, field, false, {text, 0, text->size() / row_bytes, row_bytes}));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(arrays)));
+  return OpenedData{.stored = {std::move(set)}, .left_out = std::move(corpus.left_out)};
+}
+
+std::string About(const std::vector<FileStamp>& files) {
+  uint64_t bytes = 0;
+  for (const FileStamp& file : files) bytes += file.bytes;
+  return absl::StrCat(files.size(), " files, ", bytes, " bytes, the first is ", files.front().path);
+}
+
+}  // namespace
+
+const FormatRule* FindFormat(DataFormat format) {
+  const auto* found = std::find_if(std::begin(kFormats), std::end(kFormats),
+                                   [&](const FormatRule& rule) { return rule.format == format; });
+  return found == std::end(kFormats) ? nullptr : found;
+}
+
+absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data) {
+  const FormatRule* format = FindFormat(data.format);
+  if (format == nullptr) return OpenText(data);
+  OpenedData opened;
+  DataFiles files;
+  const auto take = [&](const WalkedFile& walked) -> std::string {
+    absl::StatusOr<FileStamp> stamp = StampOf(walked.path.string(), walked.below.string());
+    if (!stamp.ok()) return std::string(stamp.status().message());
+    absl::StatusOr<SourcePtr> source = FileSource(walked.path.string());
+    if (!source.ok()) return std::string(source.status().message());
+    opened.files.push_back(*std::move(stamp));
+    files.push_back({*std::move(source), walked});
+    return "";
+  };
+  MUSTER_ASSIGN_OR_RETURN(opened.left_out, WalkFiles(
+                                               data, [] { return false; }, take));
+  if (files.empty()) return absl::InvalidArgumentError("data.paths: no file in them");
+  MUSTER_ASSIGN_OR_RETURN(opened.stored, format->open(files, data));
+  return opened;
+}
+
+absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Hashing& hashing) {
+  StoredDataSet& set = *opened.stored.set;
+  const bool can_be_kept = !hashing.folder.empty() && !opened.files.empty();
+  const std::string key =
+      can_be_kept ? KeptHashKey(data, opened.files, ImageDecoders()) : std::string();
+  if (can_be_kept && hashing.finds) {
+    if (std::optional<std::string> kept = FindKeptHash(hashing.folder, key)) {
+      set.SetHash(*std::move(kept));
+      return true;
+    }
+  }
+  const uint64_t all = set.BytesToHash();
+  uint64_t bytes = 0;
+  MUSTER_ASSIGN_OR_RETURN(std::string hash, set.ComputeHash([&](uint64_t more) {
+    bytes += more;
+    hashing.told(bytes, all);
+  }));
+  if (can_be_kept && hashing.keeps && !MayChangeUnseen(opened.files, hashing.now))
+    KeepHash(hashing.folder, key, hash, About(opened.files)).IgnoreError();
+  set.SetHash(std::move(hash));
+  return false;
+}
+
+}  // namespace muster

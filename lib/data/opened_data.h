@@ -1,0 +1,36 @@
+// The parts of OpenDataSet, for whoever wants to see what it does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/data/kept_hash.h"
+#include "lib/data/stored_set.h"
+
+namespace muster {
+
+struct OpenedData {
+  StoredSet stored;              // without its hash
+  std::vector<FileStamp> files;  // as they were before they were opened; of text there are none
+  std::string left_out;          // what could not be read, for people; empty: nothing
+};
+
+// Errors as OpenDataSet.
+absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data);
+
+struct Hashing {
+  bool finds = false;  // one that is kept does
+  bool keeps = false;  // one that is computed is kept
+  std::string folder;  // of kept ones; empty: there are none
+  int64_t now = 0;     // nanoseconds since 1970
+  std::function<void(uint64_t bytes, uint64_t all)> told = [](uint64_t, uint64_t) {};
+};
+
+// Gives opened.stored.set its hash, and returns whether it was a kept one. Whether one can be kept
+// is no matter of the data, and no error. Errors as DataSet::ReadInto.
+absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Hashing& hashing);
+
+}  // namespace muster

@@ -1,0 +1,36 @@
+// A data set as its files have it, before anything is computed with it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "muster/data_set.h"
+
+namespace muster {
+
+// Its hash is given once, before others read it: computed of all its bytes, or kept from before.
+class StoredDataSet : public DataSet {
+ public:
+  virtual uint64_t BytesToHash() const = 0;
+  // `told`, of bytes that are hashed, now and then. Errors as ReadInto.
+  virtual absl::StatusOr<std::string> ComputeHash(
+      const std::function<void(uint64_t bytes)>& told) const = 0;
+
+  std::string ContentHash() const final { return hash_; }
+  void SetHash(std::string hash) { hash_ = std::move(hash); }
+
+ private:
+  std::string hash_;
+};
+
+struct StoredSet {
+  std::unique_ptr<StoredDataSet> set;
+  bool has_label = false;   // the last field is one
+  bool is_picture = false;  // the first field is (channels, height, width) of bytes 0 to 255
+};
+
+}  // namespace muster

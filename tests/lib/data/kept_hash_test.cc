@@ -1,0 +1,159 @@
+#include "lib/data/kept_hash.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <functional>
+#include <set>
+
+#include "absl/time/clock.h"
+#include "lib/data/opened_data.h"
+#include "tests/lib/data/opened_set.h"
+#include "tests/lib/data/written_files.h"
+
+namespace muster {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+TEST(KeptHash, EverythingThatMattersMakesAnotherKey) {
+  struct Described {
+    DataSpec data{.format = DataFormat::kCsv, .columns = {"a"}, .label = "b"};
+    std::vector<FileStamp> files = {{"/d/x", "x", 10, 1, 5, 6}, {"/d/y", "y", 20, 2, 7, 8}};
+    std::string versions = "libpng 1";
+  };
+  const std::function<void(Described&)> changes[] = {
+      [](Described&) {},
+      [](Described& d) { d.data.format = DataFormat::kNumpy; },
+      [](Described& d) { d.data.columns = {}; },
+      [](Described& d) {
+        d.data.columns = {"a", ""};
+      },
+      [](Described& d) { d.data.keys = {"a"}; },
+      [](Described& d) { d.data.classes = {"a"}; },
+      [](Described& d) { d.data.label = "a"; },
+      [](Described& d) { d.data.header = false; },
+      [](Described& d) { d.data.delimiter = ";"; },
+      [](Described& d) { d.data.shape = {3}; },
+      [](Described& d) { d.data.max_bytes = 3; },
+      [](Described& d) { d.versions = "libpng 2"; },
+      [](Described& d) { d.files.pop_back(); },
+      [](Described& d) { std::swap(d.files[0], d.files[1]); },
+      [](Described& d) { d.files[0].path = "/e/x"; },
+      [](Described& d) { d.files[0].below = "c/x"; },
+      [](Described& d) { d.files[0].bytes = 11; },
+      [](Described& d) { d.files[0].inode = 3; },
+      [](Described& d) { d.files[0].modified = 4; },
+      [](Described& d) { d.files[0].changed = 7; },
+  };
+  std::set<std::string> keys;
+  for (const auto& change : changes) {
+    Described described;
+    change(described);
+    const auto key = [&] {
+      return KeptHashKey(described.data, described.files, described.versions);
+    };
+    EXPECT_EQ(key().size(), 64u);
+    EXPECT_EQ(key(), key());
+    keys.insert(key());
+  }
+  EXPECT_EQ(keys.size(), std::size(changes));
+}
+
+TEST(KeptHash, WhatDecidesNoStoredSampleMakesNone) {
+  const std::vector<FileStamp> files = {{"/d/x", "x", 10, 1, 5, 6}};
+  const std::string key = KeptHashKey({}, files, "");
+  EXPECT_EQ(KeptHashKey({.paths = {"/d"}, .suffixes = {".x"}, .mean = {1}, .crop = 3}, files, ""),
+            key);
+  EXPECT_EQ(KeptHashKey({.verify = VerifyData::kQuick, .validation_share = 0.5}, files, ""), key);
+}
+
+TEST(KeptHash, AFileThatWasJustChangedMayChangeAgain) {
+  const std::vector<FileStamp> files = {{"x", "", 1, 1, 5 * kSecond, 5 * kSecond},
+                                        {"y", "", 1, 1, 5 * kSecond, 6 * kSecond}};
+  EXPECT_TRUE(MayChangeUnseen(files, 7 * kSecond));
+  EXPECT_TRUE(MayChangeUnseen(files, 0)) << "another machine's clock";
+  EXPECT_FALSE(MayChangeUnseen(files, 9 * kSecond));
+  EXPECT_FALSE(MayChangeUnseen({}, 0));
+}
+
+TEST(KeptHash, WhatIsNoHashIsNotTaken) {
+  const Files files;
+  const std::string hash(64, 'a'), folder = files.root() + "/new/hashes";
+  EXPECT_EQ(FindKeptHash(folder, "k"), std::nullopt);
+  ASSERT_EQ(KeepHash(folder, "k", hash, "2 files" + std::string(9000, '!')), absl::OkStatus());
+  EXPECT_EQ(FindKeptHash(folder, "k"), hash);
+  for (const std::string& content :
+       {std::string(), hash, hash.substr(1) + "\n", hash + "a\n", std::string(64, 'A') + "\n",
+        hash + "\n" + std::string(5000, 'x')}) {
+    files.Write("new/hashes/k", content);
+    EXPECT_EQ(FindKeptHash(folder, "k"), std::nullopt) << content.substr(0, 70);
+  }
+}
+
+class GivenHash : public testing::Test {
+ protected:
+  GivenHash() : path_(files_.Write("d/x.npy", Npy("<i4", {2}, "12345678"))) {}
+
+  // {hash, whether it was kept}
+  std::pair<std::string, bool> Give(bool finds, int64_t after = 10 * kSecond) {
+    const DataSpec data{.paths = {files_.root() + "/d"}, .format = DataFormat::kNumpy};
+    absl::StatusOr<OpenedData> opened = OpenStoredData(data);
+    if (!opened.ok()) return {std::string(opened.status().message()), false};
+    uint64_t last = 0, whole = 0;
+    const auto was_kept = GiveHash(*opened, data,
+                                   {.finds = finds,
+                                    .keeps = true,
+                                    .folder = files_.root() + "/hashes",
+                                    .now = absl::GetCurrentTimeNanos() + after,
+                                    .told = [&](uint64_t bytes, uint64_t all) {
+                                      last = bytes;
+                                      whole = all;
+                                    }});
+    EXPECT_TRUE(was_kept.ok()) << was_kept.status();
+    EXPECT_EQ(last, whole);
+    EXPECT_EQ(whole, *was_kept ? 0u : 8u);
+    return {opened->stored.set->ContentHash(), *was_kept};
+  }
+
+  const Files files_;
+  const std::string path_;
+};
+
+TEST_F(GivenHash, IsTheKeptOneWhereNothingHasChanged) {
+  const auto [hash, first_was_kept] = Give(true);
+  EXPECT_EQ(hash.size(), 64u);
+  EXPECT_FALSE(first_was_kept);
+  EXPECT_EQ(Give(true), std::pair(hash, true));
+  EXPECT_EQ(Give(false), std::pair(hash, false)) << "all is read where that is asked for";
+}
+
+TEST_F(GivenHash, NoticesAFileOfTheSameSizeAndTimeOfModification) {
+  const std::string hash = Give(true).first;
+  struct stat before {};
+  ASSERT_EQ(stat(path_.c_str(), &before), 0);
+  files_.Write("d/x.npy", Npy("<i4", {2}, "1234567!"));
+  const timespec times[] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(utimensat(AT_FDCWD, path_.c_str(), times, 0), 0);
+  const auto [other, was_kept] = Give(true);
+  EXPECT_NE(other, hash);
+  EXPECT_FALSE(was_kept);
+}
+
+TEST_F(GivenHash, IsNotKeptOfAFileThatMayChangeUnseen) {
+  Give(true, 0);
+  EXPECT_FALSE(Give(true, 0).second);
+}
+
+TEST_F(GivenHash, NoticesAFileMoreAndOneLess) {
+  const std::string hash = Give(true).first;
+  const std::string more = files_.Write("d/y.npy", Npy("<i4", {2}, "12345678"));
+  std::filesystem::remove(path_);
+  EXPECT_NE(Give(true).first, hash);
+  EXPECT_FALSE(Give(true).first == hash);
+}
+
+}  // namespace
+}  // namespace muster

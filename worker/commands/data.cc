@@ -1,0 +1,81 @@
+#include "worker/commands/data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "lib/base/status.h"
+#include "lib/data/element.h"
+#include "lib/data/opened_data.h"
+#include "lib/data/prepared_set.h"
+#include "muster/corpus.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr size_t kShownValues = 8;
+
+// Text without data.shape is for tasks that read all of it.
+bool IsPlainText(const DataSpec& data) {
+  return data.format == DataFormat::kText && data.shape.empty();
+}
+
+InspectedField Field(const DataField& stored, const DataField& given,
+                     absl::Span<const std::byte> row) {
+  InspectedField field{stored, given};
+  const auto element = static_cast<size_t>(BytesOfElement(given.type));
+  const size_t values = row.size() / element, shown = std::min(values, kShownValues);
+  for (size_t i = 0; i < shown; ++i)
+    field.first.push_back(ElementAsReal(given.type, &row[i * element]));
+  field.has_more = shown < values;
+  return field;
+}
+
+}  // namespace
+
+absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
+  const DataSpec& data = training.data;
+  if (IsPlainText(data)) {
+    MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
+    return InspectedData{.bytes = corpus.bytes.size(), .left_out = std::move(corpus.left_out)};
+  }
+  MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
+  InspectedData inspected{.files = opened.files.size(), .left_out = std::move(opened.left_out)};
+  for (const FileStamp& file : opened.files) inspected.bytes += file.bytes;
+  const std::vector<DataField> stored = opened.stored.set->Fields();
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<DataSet> set,
+                          Prepare(std::move(opened.stored), data, training.seed, false));
+  inspected.samples = set->Samples();
+  for (uint64_t id = 0; data.validation_share > 0 && id < inspected.samples; ++id)
+    inspected.validation += IsForValidation(data, id);
+  const uint64_t first = 0;
+  MUSTER_ASSIGN_OR_RETURN(const Batch batch, set->Read(-1, {&first, 1}));
+  for (size_t f = 0; f < stored.size(); ++f)
+    inspected.fields.push_back(Field(stored[f], set->Fields()[f], batch.row(f, 0)));
+  return inspected;
+}
+
+absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::string& folder,
+                                    const std::function<void(uint64_t, uint64_t)>& told) {
+  const DataSpec& data = training.data;
+  if (IsPlainText(data)) {
+    MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
+    return HashedData{.hash = ContentHash({corpus.bytes}),
+                      .bytes = corpus.bytes.size(),
+                      .left_out = std::move(corpus.left_out)};
+  }
+  MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
+  MUSTER_ASSIGN_OR_RETURN(const bool was_kept, GiveHash(opened, data,
+                                                        {.finds = data.verify == VerifyData::kQuick,
+                                                         .keeps = true,
+                                                         .folder = folder,
+                                                         .now = absl::GetCurrentTimeNanos(),
+                                                         .told = told}));
+  return HashedData{.hash = opened.stored.set->ContentHash(),
+                    .samples = opened.stored.set->Samples(),
+                    .bytes = opened.stored.set->BytesToHash(),
+                    .was_kept = was_kept,
+                    .left_out = std::move(opened.left_out)};
+}
+
+}  // namespace muster::worker

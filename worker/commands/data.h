@@ -1,0 +1,47 @@
+// What a job's files are, without its task: `muster data`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/domain/job.h"
+#include "muster/data_set.h"
+
+namespace muster::worker {
+
+struct InspectedField {
+  DataField stored;           // as the files have it
+  DataField given;            // as a task gets it
+  std::vector<double> first;  // some of the first sample's values, as a task gets them
+  bool has_more = false;      // values
+};
+
+struct InspectedData {
+  uint64_t files = 0;       // 0: text, which is read as one string of bytes
+  uint64_t bytes = 0;       // of them
+  uint64_t samples = 0;     // 0: text that is cut into samples by a task
+  uint64_t validation = 0;  // of these, left out of training
+  std::vector<InspectedField> fields;
+  std::string left_out;  // what could not be read; empty: nothing
+};
+
+// Opens the files and reads the first sample. Errors as OpenDataSet.
+absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training);
+
+struct HashedData {
+  std::string hash;
+  uint64_t samples = 0;   // 0: text that is cut into samples by a task
+  uint64_t bytes = 0;     // that the hash is of
+  bool was_kept = false;  // nothing was read
+  std::string left_out;
+};
+
+// The hash that members compare, of what OpenDataSet opens; it is kept in `folder` (empty:
+// nowhere), and with data.verify: quick one that is kept is taken. `told` as that of Hashing.
+absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::string& folder,
+                                    const std::function<void(uint64_t, uint64_t)>& told);
+
+}  // namespace muster::worker
