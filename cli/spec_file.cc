@@ -74,6 +74,8 @@ absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std:
     spec.runtime.workers_min = std::min(spec.runtime.workers_min, *workers);
   }
   for (std::string& data : spec.training.data.paths) data = WholePath(data);
+  std::string& initial = spec.training.initial.file;
+  if (!initial.empty()) initial = WholePath(initial);
   if (servers) spec.runtime.servers = *servers;
   if (const auto too_large = TooLargeForAJob(spec.training))
     return FieldError(path, too_large->field, too_large->reason);

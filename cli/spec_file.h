@@ -16,7 +16,8 @@ inline constexpr size_t kMostTextBytes = size_t{1} << 20;
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 // YAML or JSON (which is YAML too), with settings applied and the numbers of processes replaced
-// where given, and with relative data.paths taken from the current directory; complete and valid.
+// where given, and with relative data.paths and initial.file taken from the current directory;
+// complete and valid.
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers = {}, std::optional<int> servers = {});
 

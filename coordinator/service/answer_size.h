@@ -30,6 +30,9 @@ inline size_t AboutBytesOf(const JobInfo& info) {
   const TrainingSpec& training = info.spec->training;
   for (const std::string& path : training.data.paths) bytes += path.size() + 4;
   for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
+  bytes += training.initial.file.size() + 4;
+  for (const PrefixChange& change : training.initial.map)
+    bytes += change.from.size() + change.to.size() + 32;
   for (const auto& [name, value] : training.parameters)
     bytes += name.size() + 8 + AboutBytesOf(value);
   for (const auto& [key, value] : info.spec->queue.labels) bytes += key.size() + value.size() + 8;

@@ -40,12 +40,16 @@ absl::Status CheckId(const std::string& id) {
 }
 
 // Workers would look for a relative path in directories of their own.
-absl::Status CheckDataPaths(const std::vector<std::string>& paths) {
+absl::Status CheckPath(const std::string& field, const std::string& path) {
+  if (path.empty() || path[0] == '/') return absl::OkStatus();
+  return FieldError("", field, absl::StrCat("'", path, "' is relative; write the whole path"));
+}
+
+absl::Status CheckPaths(const TrainingSpec& training) {
+  const std::vector<std::string>& paths = training.data.paths;
   for (size_t i = 0; i < paths.size(); ++i)
-    if (paths[i][0] != '/')
-      return FieldError("", FieldPath("data.paths", i),
-                        absl::StrCat("'", paths[i], "' is relative; write the whole path"));
-  return absl::OkStatus();
+    MUSTER_RETURN_IF_ERROR(CheckPath(FieldPath("data.paths", i), paths[i]));
+  return CheckPath("initial.file", training.initial.file);
 }
 
 absl::Status CheckFolder(const std::string& folder) {
@@ -110,8 +114,7 @@ class Api final : public JobApi {
               Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeJobId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
-    if (const absl::Status bad = CheckDataPaths(spec.training.data.paths); !bad.ok())
-      return reply(bad);
+    if (const absl::Status bad = CheckPaths(spec.training); !bad.ok()) return reply(bad);
     if (const auto too_large = TooLargeForAJob(spec.training))
       return reply(FieldError("", too_large->field, too_large->reason));
     const auto created = std::make_shared<bool>(false);
@@ -372,7 +375,7 @@ class Api final : public JobApi {
     if (FindJob(jobs, id).ok())
       return absl::AlreadyExistsError(
           absl::StrCat("job ", id, " exists already; adopt this one under another id"));
-    MUSTER_RETURN_IF_ERROR(CheckDataPaths(spec.training.data.paths));
+    MUSTER_RETURN_IF_ERROR(CheckPaths(spec.training));
     if (const auto too_large = TooLargeForAJob(spec.training))
       return FieldError("", too_large->field, too_large->reason);
     MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept_, Anybody()));

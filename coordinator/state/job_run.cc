@@ -729,6 +729,8 @@ void JobRun::LearnEnvironment(const Join& worker) {
   Persist();
   if (const std::string left_out = DataLeftOut(worker.environment); !left_out.empty())
     Say("state", absl::StrCat("the data is without ", Cut(left_out)));
+  if (const std::string left_out = InitialLeftOut(worker.environment); !left_out.empty())
+    Say("state", absl::StrCat("of initial.file, ", Cut(left_out)));
   SayWarmup(worker.environment.samples);
 }
 

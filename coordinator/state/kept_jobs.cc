@@ -42,6 +42,9 @@ size_t BytesOf(const JobSpec& spec) {
   for (const ParameterGroup& group : spec.training.groups)
     bytes += sizeof(group) + BytesOf(group.match);
   bytes += BytesOf(spec.training.validation.paths) + BytesOf(spec.training.validation.metric);
+  bytes += spec.training.initial.file.size();
+  for (const PrefixChange& change : spec.training.initial.map)
+    bytes += BytesOf(change.from) + BytesOf(change.to);
   for (const auto& [name, value] : spec.training.parameters)
     bytes += kMapNode + BytesOf(name) + BytesOf(value);
   bytes += spec.queue.name_space.size();

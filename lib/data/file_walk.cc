@@ -37,19 +37,6 @@ bool IsSettings(const fs::path& directory) {
   return fs::canonical(directory, ignored).parent_path().filename() == ".config";
 }
 
-// The folder of ours that `path` is or lies in, whatever links lead there; empty: none. Tokens,
-// keys and checkpoints of others lie below it, which the user of the workers can read, and whoever
-// submitted the job may not.
-fs::path OurOwnAround(const fs::path& path) {
-  std::error_code error;
-  fs::path at = fs::canonical(path, error);
-  if (error) return {};  // whoever opens it says why
-  for (;; at = at.parent_path()) {
-    if (IsOurOwn(at) || IsSettings(at)) return at;
-    if (at == at.root_path()) return {};
-  }
-}
-
 class Walk {
  public:
   Walk(const DataSpec& data, const std::function<bool()>& full,
@@ -151,6 +138,16 @@ class Walk {
 };
 
 }  // namespace
+
+fs::path OurOwnAround(const fs::path& path) {
+  std::error_code error;
+  fs::path at = fs::canonical(path, error);
+  if (error) return {};  // whoever opens it says why
+  for (;; at = at.parent_path()) {
+    if (IsOurOwn(at) || IsSettings(at)) return at;
+    if (at == at.root_path()) return {};
+  }
+}
 
 absl::StatusOr<std::string> WalkFiles(const DataSpec& data, const std::function<bool()>& full,
                                       const std::function<std::string(const WalkedFile&)>& take) {

@@ -15,6 +15,11 @@ struct WalkedFile {
   std::filesystem::path below;  // path relative to the item of data.paths; empty: it is the item
 };
 
+// The folder of a run, a cluster or a person's settings that `path` is or lies in, whatever links
+// lead there; empty: none. Tokens, keys and checkpoints of others lie below it, which the user of
+// the workers can read, and whoever submitted the job may not.
+std::filesystem::path OurOwnAround(const std::filesystem::path& path);
+
 // Gives every file to `take`, which returns why it cannot be read (empty: it can), until `full`.
 // What is left out, for people; empty: nothing. Errors and order as muster/corpus.h tells.
 absl::StatusOr<std::string> WalkFiles(

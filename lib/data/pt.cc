@@ -8,6 +8,7 @@
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/formats.h"
+#include "lib/data/tensor_file.h"
 #include "lib/data/tensor_pickle.h"
 #include "lib/data/zip.h"
 #include "lib/domain/torch_storage.h"
@@ -106,19 +107,68 @@ absl::Status AddTensor(const SourcePtr& storage, const PickledTensor& tensor,
                  {storage, offset * element, rows, std::max(stride * element, row_bytes)});
 }
 
+absl::Status CheckForm(const SourcePtr& file) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string begin,
+                          ReadString(*file, 0, std::min<uint64_t>(2, file->size())));
+  if (!absl::StartsWith(begin, "\x80\x02")) return absl::OkStatus();
+  return Bad(*file,
+             "it has the form that torch.save had before PyTorch 1.6; load it and save it again");
+}
+
+// Its elements lie one after the other.
+absl::StatusOr<StoredTensor> WholeTensor(const SourcePtr& storage, const PickledTensor& tensor) {
+  const auto bad = [&](const std::string& why) {
+    return Bad(*storage, absl::StrCat("tensor '", tensor.name.substr(0, 100), "' ", why));
+  };
+  const auto* known =
+      std::find_if(std::begin(kTorchStorages), std::end(kTorchStorages),
+                   [&](const TorchStorage& type) { return tensor.storage == type.name; });
+  if (known == std::end(kTorchStorages))
+    return bad(
+        absl::StrCat("stands in a ", tensor.storage.substr(0, 40), ", whose type cannot be read"));
+  const auto element = static_cast<uint64_t>(BytesOfElement(known->type));
+  const uint64_t most = storage->size() / element;
+  constexpr uint64_t kMost = uint64_t{1} << 62;  // more than any storage has
+  uint64_t elements = 1;
+  for (size_t d = tensor.shape.size(); d-- > 0;) {
+    const auto size = static_cast<uint64_t>(tensor.shape[d]);
+    if (size > 1 && elements > 0 && static_cast<uint64_t>(tensor.strides[d]) != elements)
+      return bad("has elements that lie mixed in memory; save its contiguous()");
+    elements = size == 0 ? 0 : elements > kMost / size ? kMost : elements * size;
+  }
+  const uint64_t offset = std::min(tensor.offset, most + 1);
+  if (elements > most || offset > most - elements)
+    return bad(absl::StrCat("has more elements than the ", most, " of its storage"));
+  return StoredTensor{.name = tensor.name,
+                      .type = known->type,
+                      .shape = tensor.shape,
+                      .source = storage,
+                      .offset = offset * element,
+                      .bytes = elements * element};
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<StoredTensor>> ReadPt(const SourcePtr& file) {
+  MUSTER_RETURN_IF_ERROR(CheckForm(file));
+  MUSTER_ASSIGN_OR_RETURN(PtFile opened, PtFile::Open(file));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors, opened.Tensors());
+  MUSTER_ASSIGN_OR_RETURN(const bool swapped, opened.IsSwapped());
+  if (swapped) return Bad(*file, "its numbers are big-endian; save it on another machine");
+  std::vector<StoredTensor> found;
+  for (const PickledTensor& tensor : tensors) {
+    MUSTER_ASSIGN_OR_RETURN(const SourcePtr storage, opened.Storage(tensor.entry));
+    MUSTER_ASSIGN_OR_RETURN(StoredTensor whole, WholeTensor(storage, tensor));
+    found.push_back(std::move(whole));
+  }
+  return found;
+}
 
 absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data) {
   std::vector<Array> found;
   std::vector<std::string> others;
   for (const DataFile& file : files) {
-    MUSTER_ASSIGN_OR_RETURN(
-        const std::string begin,
-        ReadString(*file.source, 0, std::min<uint64_t>(2, file.source->size())));
-    if (begin == "\x80\x02")
-      return Bad(*file.source,
-                 "it has the form that torch.save had before PyTorch 1.6; load it and save it "
-                 "again");
+    MUSTER_RETURN_IF_ERROR(CheckForm(file.source));
     MUSTER_ASSIGN_OR_RETURN(PtFile opened, PtFile::Open(file.source));
     MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors, opened.Tensors());
     MUSTER_ASSIGN_OR_RETURN(const bool swapped, opened.IsSwapped());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/domain/initial_spec.h"
 #include "muster/task_options.h"
 
 namespace muster {
@@ -112,6 +113,7 @@ struct TrainingSpec {
   int64_t epochs = 0;
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
+  InitialSpec initial{};
   ValidationSpec validation{};
   std::vector<ParameterGroup> groups{};
   double ema_decay = 0;  // of a moving average of the parameters, kept as one more slot; 0: none
@@ -136,6 +138,7 @@ struct CheckpointPolicy {
   double every_seconds = 60;  // 0: no
   int32_t keep = 3;           // newest committed ones; at least 1
   bool at_end = true;         // false: none of the state after the last of all steps
+  int64_t keep_every = 0;     // besides, those whose step is a multiple of this; 0: none
   bool operator==(const CheckpointPolicy&) const = default;
 };
 

@@ -25,6 +25,10 @@ namespace muster {
 
 // A key of NumericEnvironment::numeric: what of the data could not be read and was left out.
 inline constexpr char kDataLeftOut[] = "data_left_out";
+// Others: the content hash of `initial.file`, and what of it or of the model had no counterpart
+// (`strict: false`).
+inline constexpr char kInitial[] = "initial";
+inline constexpr char kInitialLeftOut[] = "initial_left_out";
 // Another: how many threads a worker computes with.
 inline constexpr char kThreads[] = "threads";
 
@@ -39,10 +43,17 @@ struct NumericEnvironment {
   bool operator==(const NumericEnvironment&) const = default;
 };
 
+inline std::string NumericOf(const NumericEnvironment& environment, const char* key) {
+  const auto found = environment.numeric.find(key);
+  return found == environment.numeric.end() ? "" : found->second;
+}
 // Empty: all of the data could be read.
 inline std::string DataLeftOut(const NumericEnvironment& environment) {
-  const auto left_out = environment.numeric.find(kDataLeftOut);
-  return left_out == environment.numeric.end() ? "" : left_out->second;
+  return NumericOf(environment, kDataLeftOut);
+}
+// Empty: nothing was left out, or there is no such file.
+inline std::string InitialLeftOut(const NumericEnvironment& environment) {
+  return NumericOf(environment, kInitialLeftOut);
 }
 
 // ---- members → coordinator

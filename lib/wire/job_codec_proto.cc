@@ -1,6 +1,7 @@
 #include "lib/wire/job_codec_proto.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "google/protobuf/message.h"
@@ -39,6 +40,22 @@ int UnknownField(const Message& message) {
   return 0;
 }
 
+// `keep` may be {last, every} in a document. A message has two fields for it, so that builds that
+// know the number alone still understand most jobs.
+void JoinKeep(nlohmann::json& checkpoint) {
+  nlohmann::json keep = {{"every", checkpoint["keep_every"]}};
+  if (checkpoint.contains("keep")) keep["last"] = checkpoint["keep"];
+  checkpoint["keep"] = std::move(keep);
+  checkpoint.erase("keep_every");
+}
+
+void SplitKeep(nlohmann::json& checkpoint) {
+  const nlohmann::json keep = checkpoint["keep"];
+  if (!keep.is_object()) return;
+  checkpoint["keep"] = keep["last"];
+  checkpoint["keep_every"] = keep["every"];
+}
+
 }  // namespace
 
 absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
@@ -52,13 +69,15 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   std::string text;
   if (const auto status = util::MessageToJsonString(message, &text, options); !status.ok())
     return FieldError("", "", std::string(status.message()));
-  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(text, ""));
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(text, ""));
+  if (message.checkpoint().has_keep_every()) JoinKeep(document.root["checkpoint"]);
   return FromDocument(document);
 }
 
 v1::JobSpec ToProto(const JobSpec& spec) {
   nlohmann::json document = ToDocument(spec);
   if (nlohmann::json& resume = document["resume"]; resume.is_number()) resume = resume.dump();
+  SplitKeep(document["checkpoint"]);
   v1::JobSpec message;
   const auto status = util::JsonStringToMessage(document.dump(), &message);
   MUSTER_CHECK(status.ok(), "job.proto and the table of fields differ");

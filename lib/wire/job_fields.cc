@@ -13,6 +13,7 @@
 #include "lib/domain/labels.h"
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
+#include "lib/wire/initial_fields.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/learning_fields.h"
@@ -475,6 +476,28 @@ FieldRule GroupsField() {
                     GroupsSchema());
 }
 
+FieldRule PrefixChanges() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadPrefixChanges(document, value, spec.training.initial.map);
+  };
+  return WithSchema(
+      {"initial.map", kTraining,
+       absl::StrCat("a list of at most ", kMostPrefixChanges, " {from, to}"), read,
+       [](const JobSpec& spec) { return FromPrefixChanges(spec.training.initial.map); }},
+      PrefixChangesSchema());
+}
+
+// Of the checkpoints.
+FieldRule Keep() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadKeep(document, value, spec.runtime.checkpoint);
+  };
+  return WithSchema(
+      {"checkpoint.keep", kRuntime, absl::StrCat(ToText(1, kMostKept), ", or {last, every}"), read,
+       [](const JobSpec& spec) { return FromKeep(spec.runtime.checkpoint); }},
+      KeepSchema());
+}
+
 template <class... Kinds>
 FieldRule ForSchedules(FieldRule field, std::string names, Kinds... kinds) {
   return OnlyFor(std::move(field), [=](const JobSpec& spec) {
@@ -757,7 +780,15 @@ std::vector<FieldRule> ValidationRules() {
 // What else the training depends on, how it runs, and what the queue needs.
 std::vector<FieldRule> OtherRules() {
   const NumberRange decay = {.min = 0, .max = 1, .below_max = true};
+  const auto no_file = [](const JobSpec& spec) {
+    return spec.training.initial.file.empty() ? "is for jobs with initial.file" : "";
+  };
   return {
+      Later(Text("initial.file", kTraining, MUSTER_MEMBER(training.initial.file),
+                 "at most 4096 bytes", 4096)),
+      OnlyFor(Later(PrefixChanges()), no_file),
+      OnlyFor(Later(Switch("initial.strict", kTraining, MUSTER_MEMBER(training.initial.strict))),
+              no_file),
       Later(GroupsField()),
       Later(Real("ema.decay", kTraining, MUSTER_MEMBER(training.ema_decay), decay)),
       Real("clip_norm", kTraining, MUSTER_MEMBER(training.clip_norm), {0, 1e9}),
@@ -779,7 +810,7 @@ std::vector<FieldRule> OtherRules() {
             kMaxSteps),
       Real("checkpoint.every_seconds", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_seconds),
            {0, 1e9}),
-      Whole("checkpoint.keep", kRuntime, MUSTER_MEMBER(runtime.checkpoint.keep), 1, 1'000'000),
+      Keep(),
       Switch("checkpoint.at_end", kRuntime, MUSTER_MEMBER(runtime.checkpoint.at_end)),
       ResumeField(),
       Whole("bucket_bytes", kRuntime, MUSTER_MEMBER(runtime.bucket_bytes), 64, int64_t{1} << 31),

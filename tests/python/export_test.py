@@ -7,12 +7,13 @@ where it cannot be imported.
 
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import unittest
 
 import numpy as np
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 try:
     import torch
@@ -68,6 +69,35 @@ class ExportTest(unittest.TestCase):
         out = (hidden @ tensors['last.weight'].T + tensors['last.bias'])[:, 0]
         measured = json.loads(muster('evaluate', '--dir', self.path('run'), '--plugins', PLUGINS, '--json'))
         self.assertAlmostEqual(measured['metrics']['loss'], float(np.mean((out - self.rows[:, 2]) ** 2)), places=5)
+
+    def begun(self, *settings):
+        """What a job begins with, which makes one step at rate 0 with these settings."""
+        self.addCleanup(shutil.rmtree, self.path('begun'), ignore_errors=True)
+        words = [word for setting in settings for word in ('--set', setting)]
+        muster('train', self.path('job.yaml'), '--plugins', PLUGINS, '--dir', self.path('begun'), '--set', 'steps=1',
+               '--set', 'optimizer={kind: sgd, learning_rate: 0}', *words)
+        file = self.path('begun.safetensors')
+        muster('export', '--dir', self.path('begun'), '-o', file)
+        return load_file(file)
+
+    def test_a_job_begins_with_what_safetensors_saves(self):
+        halves = {name: array.astype(np.float16) for name, array in load_file(self.export('safetensors')).items()}
+        file = self.path('halves.bin')
+        save_file({'module.' + name: array for name, array in halves.items()}, file, metadata={'of': 'a test'})
+        begun = self.begun(f'initial={{file: {file}, map: [{{from: module.}}]}}')
+        self.assertEqual(set(begun), set(SHAPES))
+        for name, array in begun.items():
+            self.assertTrue(np.array_equal(array, halves[name].astype(np.float32)), name)
+
+    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    def test_a_job_begins_with_what_torch_saves(self):
+        torch.manual_seed(3)
+        module = torch.nn.Module()
+        module.first, module.last = torch.nn.Linear(2, 12), torch.nn.Linear(12, 1)
+        file = self.path('module.pth')
+        torch.save(module.state_dict(), file)
+        for name, array in self.begun(f'initial.file={file}').items():
+            self.assertTrue(np.array_equal(array, module.state_dict()[name].numpy()), name)
 
     @unittest.skipIf(torch is None, 'there is no PyTorch')
     def test_pt(self):

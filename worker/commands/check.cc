@@ -20,6 +20,7 @@
 #include "lib/member/runtime/flat_pool.h"
 #include "worker/commands/check_gradient.h"
 #include "worker/commands/memory_of_process.h"
+#include "worker/runtime/first_state.h"
 #include "worker/runtime/lane_runner.h"
 
 namespace muster::worker {
@@ -32,6 +33,16 @@ constexpr int64_t kOfAMember = int64_t{16} << 20;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+CheckedInitial InitialOf(const TrainingSpec& training, const InitialValues& values) {
+  CheckedInitial initial{.file = training.initial.file,
+                         .hash = values.content_hash(),
+                         .unused = values.match().unused,
+                         .left_out = LeftOutOf(values.match())};
+  for (const std::optional<size_t>& stored : values.match().of_model)
+    initial.loaded.push_back(stored.has_value());
+  return initial;
+}
+
 class Bench {
  public:
   Bench(const JobSpec& spec, Task& task, Layout layout)
@@ -43,12 +54,14 @@ class Bench {
         runner_(task, layout_, spec.training, /*measures=*/nullptr, /*counter=*/nullptr,
                 train_metrics_, failpoints_) {}
 
-  absl::Status Begin() {
+  absl::Status Begin(CheckReport& report) {
     MUSTER_RETURN_IF_ERROR(UpdateRules::Make(training_, layout_).status());
     MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.ModelSpace()));
     program_ = MemoryNow().now;
     state_ = pool_.BorrowZeroed();
-    MUSTER_RETURN_IF_ERROR(task_.Initialize(training_.seed, Model()));
+    MUSTER_ASSIGN_OR_RETURN(const FirstState first, FirstState::Open(training_, task_));
+    MUSTER_RETURN_IF_ERROR(first.Write(task_, layout_.ModelSpace(), Model()));
+    if (first.values()) report.initial = InitialOf(training_, *first.values());
     gradient_ = pool_.BorrowZeroed();
     return absl::OkStatus();
   }
@@ -197,7 +210,7 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   absl::StatusOr<Layout> layout = Layout::Make(tensors, ChunkBytes(spec.training));
   if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
   Bench bench(spec, task, *std::move(layout));
-  MUSTER_RETURN_IF_ERROR(bench.Begin());
+  MUSTER_RETURN_IF_ERROR(bench.Begin(report));
   if (measures != nullptr) MUSTER_RETURN_IF_ERROR(bench.Measure(*measures, report));
   MUSTER_RETURN_IF_ERROR(bench.RunLane(report));
   report.memory = bench.Memory();

@@ -42,6 +42,15 @@ struct CheckedMemory {
   int64_t server = 0;  // 0: the job has none
 };
 
+// Where the job begins with the values of a file.
+struct CheckedInitial {
+  std::string file;
+  std::string hash;
+  std::vector<bool> loaded;         // for each tensor of the model
+  std::vector<std::string> unused;  // tensors of the file
+  std::string left_out;             // as one sentence; empty: nothing
+};
+
 // One entry of the gradient, beside what the loss itself says.
 struct CheckedGradient {
   std::string tensor;
@@ -69,6 +78,7 @@ struct CheckReport {
   std::string data_hash;
   std::string left_out;  // of the data
   std::optional<CheckedValidation> validation{};
+  std::optional<CheckedInitial> initial{};
   int64_t steps_per_epoch = 0;
   int64_t steps = 0;  // of the job
   CheckedLane lane;

@@ -66,18 +66,27 @@ std::string MemoryLine(const CheckedMemory& m) {
   return text;
 }
 
-std::string TensorTable(const std::vector<TensorSpec>& tensors) {
+// Where the values come from that it begins with; empty: the job names no file.
+std::string OriginOf(const CheckReport& report, size_t tensor) {
+  if (!report.initial) return "";
+  return report.initial->loaded[tensor] ? "  from the file" : "  the task's own values";
+}
+
+std::string TensorTable(const CheckReport& report) {
+  const std::vector<TensorSpec>& tensors = report.tensors;
   size_t name = 6, shape = 5;
   for (const TensorSpec& tensor : tensors) {
     name = std::max(name, Printable(tensor.name).size());
     shape = std::max(shape, ShapeOf(tensor).size());
   }
   std::string table;
-  for (const TensorSpec& tensor : tensors)
-    absl::StrAppend(&table,
-                    absl::StrFormat("  %-*s  %-*s  %-8s  %-9s  %s\n", name, Printable(tensor.name),
-                                    shape, ShapeOf(tensor), NameOf(tensor.type), KindOf(tensor),
-                                    Size(tensor.Bytes())));
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    const TensorSpec& tensor = tensors[t];
+    absl::StrAppend(
+        &table, absl::StrFormat("  %-*s  %-*s  %-8s  %-9s  %s%s\n", name, Printable(tensor.name),
+                                shape, ShapeOf(tensor), NameOf(tensor.type), KindOf(tensor),
+                                Size(tensor.Bytes()), OriginOf(report, t)));
+  }
   return table;
 }
 
@@ -89,6 +98,14 @@ std::string GradientTable(const std::vector<CheckedGradient>& gradients) {
                                             g.difference, g.uncertainty, Printable(g.tensor),
                                             g.element, g.agrees ? "" : "  DIFFERS"));
   return table;
+}
+
+std::string InitialLine(const CheckedInitial& initial) {
+  const auto loaded = std::count(initial.loaded.begin(), initial.loaded.end(), true);
+  return absl::StrCat(Plural(loaded, "tensor"), loaded == 1 ? " begins" : " begin", " as ",
+                      initial.file, " has ", loaded == 1 ? "it" : "them", ", content ",
+                      initial.hash.substr(0, kShownHash),
+                      initial.left_out.empty() ? "" : absl::StrCat("; ", initial.left_out));
 }
 
 // JSON has no infinity and no NaN.
@@ -106,7 +123,8 @@ std::string CheckAsText(const CheckReport& report) {
   text += Line("model", absl::StrCat(Plural(static_cast<int64_t>(report.tensors.size()), "tensor"),
                                      ", ", Plural(report.parameters, "parameter"), ", ",
                                      Size(BytesOfAll(report))));
-  text += TensorTable(report.tensors);
+  text += TensorTable(report);
+  if (report.initial) text += Line("initial", Printable(InitialLine(*report.initial)));
   text += Line("data", absl::StrCat(Plural(static_cast<int64_t>(report.samples), "sample"),
                                     ", content ", report.data_hash.substr(0, kShownHash)));
   if (!report.left_out.empty()) text += Line("", absl::StrCat("left out: ", report.left_out));
@@ -146,6 +164,14 @@ std::string CheckAsJson(const CheckReport& report) {
                                {"type", NameOf(tensor.type)},
                                {"kind", KindOf(tensor)},
                                {"bytes", tensor.Bytes()}});
+  if (report.initial) {
+    json["initial"] = {{"file", report.initial->file}, {"hash", report.initial->hash}};
+    for (size_t t = 0; t < report.tensors.size(); ++t)
+      json["tensors"][t]["loaded"] = static_cast<bool>(report.initial->loaded[t]);
+    json["initial"]["unused"] = ordered_json::array();
+    for (const std::string& name : report.initial->unused)
+      json["initial"]["unused"].push_back(Printable(name));
+  }
   json["parameters"] = report.parameters;
   json["samples"] = report.samples;
   json["data_hash"] = report.data_hash;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
+#include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/domain/buckets.h"
@@ -18,6 +19,7 @@
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
 #include "lib/kernels/float_env.h"
+#include "lib/log/log.h"
 #include "lib/member/runtime/load_state.h"
 #include "lib/member/runtime/numeric_environment.h"
 #include "lib/member/runtime/step_boundary.h"
@@ -139,6 +141,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
   MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.ModelSpace()));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->Bind(draft->layout));
+  MUSTER_ASSIGN_OR_RETURN(first_state_, FirstState::Open(job.spec.training, *task_));
   auto setup = std::make_shared<Setup>(*draft);
   MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;
@@ -188,6 +191,14 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
       environment["validation_data_left_out"] = left_out;
     MUSTER_ASSIGN_OR_RETURN(environment["validation_probe"], ProbeMeasures(setup));
   }
+  if (const std::optional<InitialValues>& initial = first_state_->values()) {
+    environment[kInitial] = initial->content_hash();
+    const std::string left_out = LeftOutOf(initial->match());
+    LogInfo("%d of %s begin as %s has them%s", initial->loaded(),
+            Plural(static_cast<int64_t>(initial->match().of_model.size()), "tensor"),
+            setup.spec.training.initial.file, left_out.empty() ? "" : absl::StrCat("; ", left_out));
+    if (!left_out.empty()) environment[kInitialLeftOut] = left_out;
+  }
   MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
   return environment;
 }
@@ -198,7 +209,8 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
   const FlatPtr state = setup.pool->BorrowZeroed(), gradient = setup.pool->BorrowZeroed();
   const TrainingSpec& training = setup.spec.training;
   const auto model = static_cast<size_t>(setup.layout.model_elements());
-  MUSTER_RETURN_IF_ERROR(task_->Initialize(training.seed, state->all().first(model)));
+  MUSTER_RETURN_IF_ERROR(first_state_->Write(*task_, setup.layout.ModelSpace(),
+                                             state->all().first(model), [this] { GoOn(); }));
   std::vector<uint64_t> samples;
   for (uint64_t s = 0; s < std::min(kProbeSamples, setup.environment.samples); ++s)
     samples.push_back(s);
@@ -232,7 +244,8 @@ absl::Span<float> Trainer::ModelIn(const FlatBuffer& flat) const {
 absl::StatusOr<StateMemory> Trainer::MakeState(const Make& make) {
   if (make.manifest) return LoadState(*setup_, make, [this] { GoOn(); });
   StateMemory state = EmptyState(*setup_, make.slots);
-  MUSTER_RETURN_IF_ERROR(task_->Initialize(setup_->spec.training.seed, ModelIn(*state.values)));
+  MUSTER_RETURN_IF_ERROR(first_state_->Write(*task_, setup_->layout.ModelSpace(),
+                                             ModelIn(*state.values), [this] { GoOn(); }));
   return state;
 }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/optim/update.h"
 #include "muster/task.h"
+#include "worker/runtime/first_state.h"
 #include "worker/runtime/gradient_tree.h"
 #include "worker/runtime/lane_measures.h"
 #include "worker/runtime/lane_runner.h"
@@ -77,6 +79,7 @@ class Trainer {
   std::unique_ptr<Task> task_;
   TrainingSpec validated_;                  // what measures_ refers to
   std::unique_ptr<LaneMeasures> measures_;  // null: of a job without validation
+  std::optional<FirstState> first_state_;  // with task_
   SetupPtr setup_;
   std::vector<std::vector<ChunkId>> buckets_;
   std::unique_ptr<LaneRunner> runner_;

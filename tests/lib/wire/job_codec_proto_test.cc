@@ -79,6 +79,27 @@ TEST(JobProto, RefusesFieldsOfALaterVersion) {
   EXPECT_THAT(std::string(FromProto(in_a_list).status().message()), HasSubstr("field number 997"));
 }
 
+// Builds that know the number alone still read it.
+TEST(JobProto, KeepIsANumberAndBesidesWhatIsKeptForEver) {
+  v1::JobSpec message;
+  message.set_task("counting");
+  message.set_steps(10);
+  message.mutable_checkpoint()->set_keep(5);
+  EXPECT_EQ(FromProto(message)->runtime.checkpoint.keep, 5);
+  message.mutable_checkpoint()->set_keep_every(100);
+  const absl::StatusOr<JobSpec> both = FromProto(message);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->runtime.checkpoint.keep, 5);
+  EXPECT_EQ(both->runtime.checkpoint.keep_every, 100);
+  EXPECT_EQ(ToProto(*both).checkpoint().keep(), 5);
+  EXPECT_EQ(ToProto(*both).checkpoint().keep_every(), 100);
+  message.mutable_checkpoint()->clear_keep();
+  EXPECT_EQ(FromProto(message)->runtime.checkpoint.keep, 3);
+  message.mutable_checkpoint()->set_keep_every(-1);
+  EXPECT_EQ(FromProto(message).status().message(),
+            "checkpoint.keep.every: -1 is out of range; allowed: 0 to 1099511627776");
+}
+
 void AddNames(const google::protobuf::Descriptor& message, const std::string& prefix,
               std::set<std::string>& names) {
   for (int i = 0; i < message.field_count(); ++i) {
@@ -93,6 +114,7 @@ void AddNames(const google::protobuf::Descriptor& message, const std::string& pr
 TEST(JobProto, HasTheFieldsOfTheTable) {
   std::set<std::string> ours, theirs;
   for (const JobField& field : JobFields()) ours.insert(field.name);
+  ours.insert("checkpoint.keep_every");  // of checkpoint.keep: {last, every}
   AddNames(*v1::JobSpec::descriptor(), "", theirs);
   EXPECT_EQ(ours, theirs);
 }

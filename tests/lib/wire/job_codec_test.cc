@@ -164,6 +164,30 @@ TEST(JobYaml, AccumulateMakesLargerStepsOfMoreLanes) {
        "batch: 256\nlanes: 24\noptimizer: {learning_rate: 0.05}");
 }
 
+TEST(JobYaml, KeepIsANumberOrARule) {
+  const auto keep = [](const std::string& text) {
+    const CheckpointPolicy policy =
+        Parsed(absl::StrCat(kSmall, "checkpoint: {keep: ", text, "}")).runtime.checkpoint;
+    return std::pair(policy.keep, policy.keep_every);
+  };
+  EXPECT_EQ(keep("5"), std::pair(5, int64_t{0}));
+  EXPECT_EQ(keep("{last: 5}"), std::pair(5, int64_t{0}));
+  EXPECT_EQ(keep("{every: 1000}"), std::pair(3, int64_t{1000}));
+  EXPECT_EQ(keep("{last: 5, every: 1000}"), std::pair(5, int64_t{1000}));
+  EXPECT_EQ(ToDocument(Parsed(
+                absl::StrCat(kSmall, "checkpoint: {keep: {last: 5}}")))["checkpoint"]["keep"],
+            5);
+}
+
+TEST(JobYaml, ChangesOfNamesDropWhatTheyDoNotSay) {
+  const JobSpec spec = Parsed(absl::StrCat(
+      kSmall, "initial: {file: /w, map: [{from: module.}, {from: a, to: b}, {to: x.}]}"));
+  EXPECT_THAT(
+      spec.training.initial.map,
+      ElementsAre(PrefixChange{"module.", ""}, PrefixChange{"a", "b"}, PrefixChange{"", "x."}));
+  EXPECT_TRUE(spec.training.initial.strict);
+}
+
 TEST(JobYaml, ARatePerSamplesFollowsTheBatch) {
   const auto rate = [](int64_t batch) {
     return Parsed(absl::StrCat(kSmall, "batch: ", batch,
@@ -324,6 +348,22 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: optimizer.nesterov: is for optimizer.kind: momentum; remove it"},
         BadInput{"optimizer: {weight_decay_on: matrices}", "optimizer.weight_decay_on",
                  "a.yaml:3: optimizer.weight_decay_on: is for a weight_decay above 0; remove it"},
+        BadInput{"initial: {strict: false}", "initial.strict",
+                 "a.yaml:3: initial.strict: is for jobs with initial.file; remove it"},
+        BadInput{"initial: {map: [{from: a}]}", "initial.map",
+                 "a.yaml:3: initial.map: is for jobs with initial.file; remove it"},
+        BadInput{"initial: {file: /a, map: {from: a}}", "initial.map",
+                 "a.yaml:3: initial.map: a mapping is not a list; write [{from: \"module.\"}]"},
+        BadInput{"initial:\n  file: /a\n  map:\n  - from: a\n  - too: b", "initial.map[1].too",
+                 "a.yaml:7: initial.map[1].too: no such field; did you mean 'to'?"},
+        BadInput{"initial: {file: /a, map: [{to: \"\"}]}", "initial.map[0]",
+                 "a.yaml:3: initial.map[0]: changes nothing; write how names of the file begin, "
+                 "such as {from: \"module.\"}"},
+        BadInput{"checkpoint: {keep: {last: 0}}", "checkpoint.keep.last",
+                 "a.yaml:3: checkpoint.keep.last: 0 is out of range; allowed: 1 to 1000000"},
+        BadInput{"checkpoint: {keep: {every: 1.5}}", "checkpoint.keep.every",
+                 "a.yaml:3: checkpoint.keep.every: 1.5 is not a whole number; allowed: 0 to "
+                 "1099511627776"},
         BadInput{"groups: {match: a}", "groups",
                  "a.yaml:3: groups: a mapping is not a list; write [{match: \"*.bias\", ...}]"},
         BadInput{"groups:\n  - match: a\n  - froze: true", "groups[1].froze",
@@ -706,6 +746,7 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
                                              "threads=5",
                                              "chunk_bytes=64",
                                              "optimizer.weight_decay_on=matrices",
+                                             "initial.file=/a.safetensors",
                                              "groups=[{match: a}]",
                                              "ema.decay=0.9"};
   std::set<std::string> hashes = {TrainingHash(Parsed(text).training)};

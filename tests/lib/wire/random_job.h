@@ -208,6 +208,14 @@ class RandomJob {
     }
   }
 
+  void FillInitial(InitialSpec& initial) {
+    if (Coin()) return;
+    initial.file = "/" + Text();
+    for (int left = Int(0, 3); left > 0; --left)
+      initial.map.push_back({Coin() ? "" : Text(), Text()});
+    initial.strict = Coin();
+  }
+
   void FillTraining(TrainingSpec& training) {
     FillTask(training);
     training.lanes = Int(1, 4096);
@@ -215,6 +223,7 @@ class RandomJob {
     (Coin() ? training.steps : training.epochs) = Int<int64_t>(1, 1 << 20);
     FillOptimizer(training.optimizer);
     FillSchedule(training.schedule);
+    FillInitial(training.initial);
     FillGroups(training.groups);
     if (Coin()) training.ema_decay = Real(0, 1);
     training.clip_norm = Real(0, 100);
@@ -233,7 +242,8 @@ class RandomJob {
     runtime.name = "job-" + std::to_string(Int(0, 1 << 20));
     runtime.workers_min = Int(1, 4096);
     runtime.workers_max = Int(runtime.workers_min, 4096);
-    runtime.checkpoint = {Int<int64_t>(0, 1 << 20), Real(0, 1e6), Int(1, 1'000'000), Coin()};
+    runtime.checkpoint = {Int<int64_t>(0, 1 << 20), Real(0, 1e6), Int(1, 1'000'000), Coin(),
+                          Coin() ? 0 : Int<int64_t>(1, 1 << 20)};
     runtime.resume.kind = Pick(ResumeKind::kNever);
     if (runtime.resume.kind == ResumeKind::kStep)
       runtime.resume.step = Int<int64_t>(1, int64_t{1} << 40);

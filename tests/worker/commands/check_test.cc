@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -153,6 +154,35 @@ TEST(CheckTest, WhatALaneCarriesToTheNextIsFound) {
 TEST(CheckTest, ALossThatIsNoNumberIsFoundAndAGradientOfZeros) {
   EXPECT_THAT(ReportOf(Fault::kNotFinite, 4).problems, ElementsAre(HasSubstr("not finite")));
   EXPECT_THAT(ReportOf(Fault::kZeroGradient).problems, ElementsAre(HasSubstr("is zero")));
+}
+
+TEST(CheckTest, TellsOfEachTensorWhatItBeginsWith) {
+  SetFloatEnvironment();
+  const std::string file = testing::TempDir() + "check_test.safetensors";
+  const std::string header = R"({"bias":{"dtype":"F32","shape":[5],"data_offsets":[0,20]},)"
+                             R"("old":{"dtype":"U8","shape":[1],"data_offsets":[20,21]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(header.size());
+  std::ofstream(file, std::ios::binary) << bytes << header << std::string(21, '\0');
+  Pulling task(Fault::kNone);
+  JobSpec spec = Spec();
+  spec.training.initial = {.file = file, .strict = false};
+  const absl::StatusOr<CheckReport> report = Check(spec, task, nullptr, {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->initial->loaded, ElementsAre(false, true, false));
+  const std::string text = CheckAsText(*report);
+  EXPECT_THAT(text, HasSubstr("60 B  the task's own values\n"));
+  EXPECT_THAT(text, HasSubstr("20 B  from the file\n"));
+  EXPECT_THAT(text, HasSubstr("1 tensor begins as " + file + " has it, content "));
+  EXPECT_THAT(text, HasSubstr("; 2 of 3 tensors begin at the task's own values: weight, batches; "
+                              "1 tensor of the file is not used: old"));
+  const auto json = nlohmann::json::parse(CheckAsJson(*report));
+  EXPECT_EQ(json["tensors"][0]["loaded"], false);
+  EXPECT_EQ(json["tensors"][1]["loaded"], true);
+  EXPECT_EQ(json["initial"]["unused"], nlohmann::json({"old"}));
+  spec.training.initial.strict = true;
+  Pulling again(Fault::kNone);
+  EXPECT_EQ(Check(spec, again, {}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(CheckTest, PeopleAndProgramsReadTheSame) {

@@ -1,0 +1,26 @@
+// For lib/wire alone: fields of where a job starts and of what is kept of it that are more than one
+// value.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/config/document.h"
+#include "lib/domain/job.h"
+
+namespace muster {
+
+// A list of {from, to}. kInvalidArgument with the path, as in initial.map[1].from.
+absl::Status ReadPrefixChanges(const Document& document, const nlohmann::json& value,
+                               std::vector<PrefixChange>& map);
+nlohmann::json FromPrefixChanges(const std::vector<PrefixChange>& map);
+nlohmann::json PrefixChangesSchema();
+
+// A number, or {last, every}.
+absl::Status ReadKeep(const Document& document, const nlohmann::json& value,
+                      CheckpointPolicy& policy);
+nlohmann::json FromKeep(const CheckpointPolicy& policy);
+nlohmann::json KeepSchema();
+inline constexpr int64_t kMostKept = 1'000'000;
+
+}  // namespace muster
