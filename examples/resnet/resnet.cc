@@ -1,7 +1,7 @@
 // A residual network on small images (He and others, "Deep Residual Learning", 2015), in the format
 // of CIFAR or any other that holds images and labels.
 #include <muster/plugin.h>
-#include <muster/torch/module_task.h>
+#include <muster/torch/named_loss.h>
 #include <torch/nn.h>
 
 using torch::nn::BatchNorm2d;
@@ -58,32 +58,20 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-struct ResNet final : muster::torch::DataModuleTask<Net> {
+struct ResNet final : muster::torch::NamedLossTask<Net> {
   explicit ResNet(const muster::TaskOptions& options)
-      : DataModuleTask(options, [=](const muster::DataSet& data) {
+      : NamedLossTask(options, [=](const muster::DataSet& data) {
           return Net(data.Fields()[0].shape.at(0), options.Integer("width"),
                      options.Integer("blocks"), options.Integer("classes"));
         }) {}
-  at::Tensor Loss(Net& net, const Tensors& batch) override {
-    return torch::nn::functional::cross_entropy(
-        net(batch[0]), batch[1],
-        torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
-  }
-  std::vector<muster::TaskMetric> Metrics() const override { return {{"loss"}, {"accuracy"}}; }
-  std::vector<muster::TaskMetricSum> Measure(Net& net, const Tensors& batch) override {
-    const at::Tensor scores = net(batch[0]);
-    const double samples = static_cast<double>(scores.size(0));
-    const double loss =
-        torch::nll_loss(scores.log_softmax(1), batch[1], {}, at::Reduction::Sum).item<double>();
-    return {{loss, samples}, {scores.argmax(1).eq(batch[1]).sum().item<double>(), samples}};
-  }
+  at::Tensor Output(Net& net, const Tensors& inputs) override { return net(inputs[0]); }
 };
 
 MUSTER_PLUGIN(muster::TypeOf<ResNet>(
     {.name = "resnet",
      .help = "a residual network on small images",
-     .parameters =
+     .parameters = muster::WithLossParameters(
          {muster::TaskParameter::Integer("width", 16, 1, 1024, "channels of the first stage"),
           muster::TaskParameter::Integer("blocks", 1, 1, 100, "in each of three stages"),
-          muster::TaskParameter::Integer("classes", 10, 2, 100000, "labels are below it")},
+          muster::TaskParameter::Integer("classes", 10, 2, 100000, "labels are below it")}),
      .data_needed = true}))

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
@@ -88,6 +89,22 @@ absl::Status OutOfMemory() {
       "let fewer workers run on one machine");
 }
 
+// TorchScript tells where it failed in many lines, and why in the last: "RuntimeError: …".
+absl::string_view ReasonIn(absl::string_view what) {
+  absl::string_view reason = what;
+  for (const absl::string_view line : absl::StrSplit(what, '\n')) {
+    const size_t colon = line.find("Error: ");
+    if (colon != line.npos && line.find(' ') > colon) reason = line;
+  }
+  return reason;
+}
+
+absl::Status StatusOf(absl::string_view what) {
+  // Its allocator throws the same as everything else does.
+  if (absl::StrContains(what, "DefaultCPUAllocator")) return OutOfMemory();
+  return absl::InternalError(absl::StrCat("LibTorch: ", ReasonIn(what)));
+}
+
 }  // namespace
 
 absl::Status CatchTorch(const std::function<void()>& f) {
@@ -96,13 +113,12 @@ absl::Status CatchTorch(const std::function<void()>& f) {
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
+  } catch (const TaskError& e) {
+    return e.status();
   } catch (const c10::Error& e) {
-    const std::string what = e.what_without_backtrace();
-    // Its allocator throws the same as everything else does.
-    if (absl::StrContains(what, "DefaultCPUAllocator")) return OutOfMemory();
-    return absl::InternalError(absl::StrCat("LibTorch: ", what));
+    return StatusOf(e.what_without_backtrace());
   } catch (const std::exception& e) {
-    return absl::InternalError(absl::StrCat("LibTorch: ", e.what()));
+    return StatusOf(e.what());
   }
 }
 

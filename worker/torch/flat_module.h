@@ -20,7 +20,7 @@
 namespace muster::worker {
 
 // Runs `f` and translates what LibTorch throws: out of memory to kResourceExhausted, the rest to
-// kInternal.
+// kInternal. A TaskError is the status that it holds.
 absl::Status CatchTorch(const std::function<void()>& f);
 
 // Seeds the generator that torch's random operators on this machine's processor draw from.

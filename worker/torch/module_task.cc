@@ -61,6 +61,11 @@ absl::Status AnyModuleTask::Initialize(uint64_t seed, absl::Span<float> paramete
   return stored;
 }
 
+absl::Status AnyModuleTask::WithState(absl::Span<const float> parameters,
+                                      const std::function<void()>& work) {
+  return parts_->flat.Evaluate(parameters, work);
+}
+
 AnyModuleTask::Batch AnyModuleTask::BatchOf(const LaneInput&, const at::Tensor& samples) {
   return MakeBatch(samples);
 }

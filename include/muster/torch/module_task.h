@@ -61,6 +61,10 @@ class AnyModuleTask : public Task, public Evaluates {
   virtual int64_t WeightOf(const Batch& batch) const = 0;
   virtual std::vector<TaskMetricSum> MeasureOf(const Batch& batch) = 0;
 
+  // Runs `work` with these parameters and buffers, in evaluation mode and without gradients: for
+  // whoever is a Generates, too.
+  absl::Status WithState(absl::Span<const float> parameters, const std::function<void()>& work);
+
   const std::shared_ptr<::torch::nn::Module>& made() const;
 
  private:
@@ -160,6 +164,11 @@ class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
       : DataModuleTask(options, std::make_unique<DataBatches>(std::move(set)), std::move(make)) {}
 
   const DataSet& data() const { return batches_->set(); }
+  Tensors MakeBatch(const at::Tensor& samples) final {
+    const int64_t* ids = samples.data_ptr<int64_t>();
+    const std::vector<uint64_t> these(ids, ids + samples.numel());
+    return batches_->Take(-1, these);
+  }
 
  private:
   template <class Make>
@@ -170,11 +179,6 @@ class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
 
   Tensors BatchOf(const LaneInput& input, const at::Tensor&) final {
     return batches_->Take(input.epoch, input.samples);
-  }
-  Tensors MakeBatch(const at::Tensor& samples) final {
-    const int64_t* ids = samples.data_ptr<int64_t>();
-    const std::vector<uint64_t> these(ids, ids + samples.numel());
-    return batches_->Take(-1, these);
   }
 
   const std::unique_ptr<DataBatches> batches_;

@@ -200,6 +200,26 @@ TEST(FlatModule, WhatNoMachineHoldsIsAWordAboutMemory) {
   EXPECT_NE(status.message().find("make the model smaller"), std::string::npos) << status;
 }
 
+// A picture that is cut off ends its job with exit code 65, also where it is read in a lane.
+TEST(FlatModule, WhatATaskThrowsInALaneKeepsItsStatus) {
+  Rig rig;
+  const absl::Status status =
+      rig.Run([]() -> at::Tensor { throw TaskError(absl::DataLossError("a.jpg: is cut off")); })
+          .status();
+  EXPECT_EQ(status, absl::DataLossError("a.jpg: is cut off"));
+}
+
+TEST(CatchTorch, OfATraceOfTorchScriptTheReasonIsTold) {
+  const absl::Status status = CatchTorch([] {
+    throw std::runtime_error(
+        "The following operation failed in the TorchScript interpreter.\nTraceback of TorchScript "
+        "(most recent call last):\n  File \"net.py\", line 3, in forward\n    return Error: no\n"
+        "RuntimeError: shapes cannot be multiplied (2x3 and 4x5)\n");
+  });
+  EXPECT_EQ(status, absl::InternalError(
+                        "LibTorch: RuntimeError: shapes cannot be multiplied (2x3 and 4x5)"));
+}
+
 TEST(FlatModule, RefusesMemoryThatIsNotAligned) {
   Rig rig;
   const FlatMemory larger(rig.layout.elements() + 16);
