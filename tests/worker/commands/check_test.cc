@@ -182,7 +182,7 @@ TEST(CheckTest, TellsOfEachTensorWhatItBeginsWith) {
   EXPECT_EQ(json["initial"]["unused"], nlohmann::json({"old"}));
   spec.training.initial.strict = true;
   Pulling again(Fault::kNone);
-  EXPECT_EQ(Check(spec, again, {}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Check(spec, again, nullptr, {}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(CheckTest, PeopleAndProgramsReadTheSame) {
