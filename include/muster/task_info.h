@@ -14,7 +14,17 @@
 
 namespace muster {
 
-enum class ParameterKind { kInteger, kReal, kBoolean, kText, kIntegers, kReals, kTexts };
+// kStructure: lists and mappings within one another; its value is the text of them as JSON.
+enum class ParameterKind {
+  kInteger,
+  kReal,
+  kBoolean,
+  kText,
+  kIntegers,
+  kReals,
+  kTexts,
+  kStructure
+};
 
 struct TaskParameter {
   std::string name;  // lower-case letters, digits and "_": "hidden_size"
@@ -58,6 +68,10 @@ struct TaskParameter {
                              std::vector<std::string> choices, std::string help) {
     return {std::move(name),    ParameterKind::kTexts, std::move(fallback), 0, 0,
             std::move(choices), std::move(help)};
+  }
+  static TaskParameter Structure(std::string name, std::string fallback, std::string help) {
+    return {std::move(name), ParameterKind::kStructure, std::move(fallback), 0, 0, {},
+            std::move(help)};
   }
 };
 

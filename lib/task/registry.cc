@@ -1,5 +1,7 @@
 #include "lib/task/registry.h"
 
+#include "muster/loss_parameters.h"
+
 namespace muster {
 namespace {
 
@@ -29,6 +31,22 @@ TaskInfo Counting() {
           .default_samples = 1009};
 }
 
+TaskInfo Layers() {
+  return {.name = "layers",
+          .help = "a list of layers, a loss by name, and a data set with labels",
+          .parameters = WithLossParameters({TaskParameter::Structure(
+              "layers", "[]", "names of layers, each with what it takes")}),
+          .data_needed = true};
+}
+
+TaskInfo TorchScript() {
+  return {.name = "torchscript",
+          .help = "a TorchScript file, a loss by name, and a data set with labels",
+          .parameters = WithLossParameters({TaskParameter::Text(
+              "file", "", {}, "a name in a folder of --plugins; what torch.jit.save writes")}),
+          .data_needed = true};
+}
+
 TaskInfo Transformer() {
   return {
       .name = "transformer",
@@ -52,7 +70,8 @@ TaskInfo Transformer() {
 }  // namespace
 
 const std::vector<TaskInfo>& Tasks() {
-  static const auto& tasks = *new std::vector<TaskInfo>{CodeLm(), Counting(), Transformer()};
+  static const auto& tasks =
+      *new std::vector<TaskInfo>{CodeLm(), Counting(), Layers(), TorchScript(), Transformer()};
   return tasks;
 }
 
@@ -61,5 +80,7 @@ const TaskInfo* FindTask(absl::string_view name) {
     if (task.name == name) return &task;
   return nullptr;
 }
+
+bool BringsItsModel(absl::string_view task) { return task == "layers" || task == "torchscript"; }
 
 }  // namespace muster

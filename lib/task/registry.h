@@ -13,4 +13,8 @@ namespace muster {
 const std::vector<TaskInfo>& Tasks();              // in name order
 const TaskInfo* FindTask(absl::string_view name);  // nullptr: it is no part of Muster
 
+// Its model comes from the job or from a file of the operator, and is trusted no more than a
+// plug-in.
+bool BringsItsModel(absl::string_view task);
+
 }  // namespace muster

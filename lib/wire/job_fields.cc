@@ -549,11 +549,13 @@ FieldRule Channels() {
   return field;
 }
 
-// What a sample is, for tasks that read a data set (muster/data_set.h): those of plug-ins.
+// What a sample is, for tasks that read a data set (muster/data_set.h): those of plug-ins, and ours
+// whose model the job brings.
 std::vector<FieldRule> DataSetRules() {
   const auto of_format = [](std::vector<DataFormat> formats, std::string names) {
     return [=](const JobSpec& spec) -> std::string {
-      if (const TaskInfo* task = FindTask(spec.training.task))
+      const TaskInfo* task = FindTask(spec.training.task);
+      if (task != nullptr && !BringsItsModel(task->name))
         return absl::StrCat("is for tasks that read data sets; ", task->name, " does not");
       const bool fits = formats.empty() || std::find(formats.begin(), formats.end(),
                                                      spec.training.data.format) != formats.end();

@@ -20,6 +20,7 @@ using nlohmann::json;
 constexpr size_t kMostParameters = 256;
 constexpr size_t kMostListItems = 4096;
 constexpr size_t kMostNameBytes = 64;
+constexpr size_t kMostStructureBytes = size_t{64} << 10;
 // Numbers of a task that is not known: JSON holds no others.
 constexpr NumberRange kAnyNumber = {.min = -1e300, .max = 1e300};
 
@@ -58,6 +59,30 @@ absl::StatusOr<ParameterValue> ReadList(const Document& document, const std::str
   return items;
 }
 
+bool IsStructure(const json& value) { return value.is_array() || value.is_object(); }
+
+// A list or a mapping, or the text of one as JSON, which it becomes: keys in byte-wise order,
+// without white space.
+absl::StatusOr<ParameterValue> ReadStructure(const Document& document, const std::string& field,
+                                             const json& value) {
+  json structure = value;
+  if (value.is_string()) {
+    const absl::StatusOr<Document> parsed =
+        ParseJsonDocument(value.get_ref<const std::string&>(), "");
+    if (!parsed.ok()) return ErrorAt(document, field, parsed.status().message());
+    structure = parsed->root;
+  }
+  if (!IsStructure(structure))
+    return ErrorAt(document, field,
+                   absl::StrCat(Describe(structure), " is neither a list nor a mapping"));
+  std::string text = structure.dump();
+  if (text.size() > kMostStructureBytes)
+    return ErrorAt(document, field,
+                   absl::StrCat("has ", text.size(), " bytes as JSON; at most ",
+                                kMostStructureBytes, " are allowed"));
+  return text;
+}
+
 absl::StatusOr<ParameterValue> ReadParameter(const Document& document, const std::string& field,
                                              const json& value, const TaskParameter& parameter) {
   const auto with = [&](const auto& read) {
@@ -75,6 +100,7 @@ absl::StatusOr<ParameterValue> ReadParameter(const Document& document, const std
     case ParameterKind::kReals: return ReadList<double>(document, field, value, with(ReadReal));
     case ParameterKind::kTexts:
       return ReadList<std::string>(document, field, value, with(ReadWord));
+    case ParameterKind::kStructure: return ReadStructure(document, field, value);
   }
   return absl::InternalError(absl::StrCat(field, ": the task declares no type for it"));
 }
@@ -84,6 +110,9 @@ absl::StatusOr<ParameterValue> ReadUnknown(const Document& document, const std::
   if (value.is_boolean()) return value.get<bool>();
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number()) return ReadNumber(document, field, value, kAnyNumber);
+  if (value.is_object() ||
+      (value.is_array() && std::any_of(value.begin(), value.end(), IsStructure)))
+    return ReadStructure(document, field, value);
   if (value.is_array() && !value.empty() && value.front().is_string())
     return ReadList<std::string>(
         document, field, value,
@@ -95,8 +124,8 @@ absl::StatusOr<ParameterValue> ReadUnknown(const Document& document, const std::
                             });
   return ErrorAt(document, field,
                  absl::StrCat(Describe(value),
-                              " is no parameter; allowed: a number, a text, true, false, or a list "
-                              "of numbers or of texts"));
+                              " is no parameter; allowed: a number, a text, true, false, a list or "
+                              "a mapping"));
 }
 
 bool IsName(const std::string& name) {
@@ -203,14 +232,15 @@ absl::StatusOr<TrainingSpec> CompleteFor(const TaskInfo& task, const TrainingSpe
 }
 
 json ParametersSchema() {
-  const json number = {{"type", "number"}}, text = {{"type", "string"}};
-  const auto list_of = [](const json& item) {
-    return json{{"type", "array"}, {"maxItems", kMostListItems}, {"items", item}};
-  };
   return {{"type", "object"},
           {"maxProperties", kMostParameters},
           {"additionalProperties",
-           {{"anyOf", {number, text, {{"type", "boolean"}}, list_of(number), list_of(text)}}}}};
+           {{"anyOf",
+             {{{"type", "number"}},
+              {{"type", "string"}},
+              {{"type", "boolean"}},
+              {{"type", "array"}, {"maxItems", kMostListItems}, {"items", json::object()}},
+              {{"type", "object"}}}}}}};
 }
 
 }  // namespace muster

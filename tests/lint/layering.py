@@ -103,14 +103,14 @@ SAYS_ITS_LIFE = re.compile(r'\b(?:[Ll]ives|[Ll]ive as long|Pure|pure function|[P
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
-TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/data', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent', 'worker/commands', 'lib/export')
+TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/data', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent', 'worker/commands', 'worker/tasks', 'lib/export')
 FOREIGN = [
     ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc', 'coordinator/service/grpc'),
      ANY_TEST),
     ('RocksDB', r'rocksdb/', ('lib/storage',), ANY_TEST),
     ('prometheus-cpp', r'prometheus/', ('lib/metrics',), ANY_TEST),
     ('LibTorch', r'(torch|ATen|c10)/', ('include/muster/torch', 'include/muster/plugin.h', 'worker/torch', 'worker/tasks', 'examples'),
-     ('tests/parity', 'tests/worker', 'bench')),
+     ('tests/parity', 'tests/worker', 'tests/integration/save_script.cc', 'bench')),
     ('Boost', r'boost/', ('lib/http',), ANY_TEST),
     ('spdlog', r'(spdlog|fmt)/', ('lib/log',), ANY_TEST),
     ('yaml-cpp', r'yaml-cpp/', TREES_AS_TEXT, ANY_TEST),
@@ -126,7 +126,8 @@ FOREIGN = [
     ('Google Benchmark', r'benchmark/', (), ('bench',)),
 ]
 
-FIND_PACKAGE_HOME = ('cmake/dependencies.cmake', 'examples/plugin/CMakeLists.txt', 'examples/resnet/CMakeLists.txt')
+FIND_PACKAGE_HOME = ('cmake/dependencies.cmake', 'examples/plugin/CMakeLists.txt', 'examples/resnet/CMakeLists.txt',
+                     'examples/translate/CMakeLists.txt')
 
 # On the data path one function moves the bytes of tensors, and counts them.
 TENSOR_PATH = ('lib/transport', 'lib/wire', 'lib/optim', 'lib/owner/runtime', 'lib/member/runtime', 'worker/runtime',

@@ -23,6 +23,7 @@ const char* NameOf(ParameterKind kind) {
     case ParameterKind::kIntegers: return "list of integers";
     case ParameterKind::kReals: return "list of reals";
     case ParameterKind::kTexts: return "list of texts";
+    case ParameterKind::kStructure: return "lists and mappings";
   }
   return "";
 }

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_join.h"
+#include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 #include "lib/task/registry.h"
 #include "lib/wire/task_parameters.h"
 #include "worker/plugins/guarded_task.h"
+#include "worker/plugins/operator_file.h"
 #include "worker/plugins/plugin_folder.h"
 #include "worker/tasks/make_task.h"
 
@@ -47,18 +50,45 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   return made;
 }
 
+// A file of weights becomes as much again in memory, and its gradient as well.
+uint64_t MostBytesOfModelFile() { return static_cast<uint64_t>(MemoryForUs()) / 4; }
+
+// One that is part of Muster.
+absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& training, DataPart part,
+                                  const std::vector<std::string>& folders, CopyCounter& copied) {
+  MadeTask made;
+  ModelFile file;
+  if (info.Parameter("file") != nullptr) {
+    const auto named = training.parameters.find("file");
+    const auto* name =
+        named == training.parameters.end() ? nullptr : std::get_if<std::string>(&named->second);
+    if (name == nullptr || name->empty())
+      return absl::FailedPreconditionError(
+          absl::StrCat("parameters.file: is missing; task ", info.name,
+                       " needs the name of a file in a folder of --plugins"));
+    absl::StatusOr<OperatorFile> found = FindOperatorFile(*name, folders, MostBytesOfModelFile());
+    if (!found.ok())
+      return absl::FailedPreconditionError(
+          absl::StrCat("parameters.file: ", found.status().message()));
+    made.plugin = absl::StrCat(*name, " sha256:", found->hash);
+    file = {found->path, std::move(found->bytes)};
+  }
+  const auto make = [&] { return MakeTask(training, copied, std::move(file), part); };
+  // What a job's model throws is the job's error.
+  absl::StatusOr<std::unique_ptr<Task>> task =
+      BringsItsModel(info.name) ? MakeGuarded(info.name, make) : make();
+  MUSTER_RETURN_IF_ERROR(task.status());
+  made.task = *std::move(task);
+  return made;
+}
+
 }  // namespace
 
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
                                      CopyCounter& copied) {
-  MadeTask made;
-  if (FindTask(training.task) != nullptr) {
-    TrainingSpec read = training;
-    if (part == DataPart::kValidation) read.data.paths = training.validation.paths;
-    MUSTER_ASSIGN_OR_RETURN(made.task, MakeTask(read, copied));
-    return made;
-  }
+  if (const TaskInfo* info = FindTask(training.task); info != nullptr)
+    return MakeOurs(*info, training, part, plugin_folders, copied);
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)

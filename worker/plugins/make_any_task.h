@@ -14,7 +14,9 @@ namespace muster::worker {
 
 struct MadeTask {
   std::unique_ptr<Task> task;
-  std::string plugin;  // "mlp.so sha256:…": all members of a job have the same; empty: none
+  // "mlp.so sha256:…", also of a file of TorchScript: all members of a job have the same. Empty:
+  // none.
+  std::string plugin;
 };
 
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.

@@ -1,12 +1,9 @@
 #include "worker/plugins/plugin_folder.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <cstddef>
 #include <exception>
 #include <filesystem>
 #include <set>
@@ -16,46 +13,26 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
 #include "lib/domain/job.h"
 #include "lib/domain/labels.h"
 #include "lib/kernels/sha256.h"
 #include "lib/task/registry.h"
 #include "lib/wire/task_parameters.h"
+#include "worker/plugins/operator_file.h"
 
 namespace muster::worker {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string ErrorText(int error) { return std::generic_category().message(error); }
-
-absl::Status CheckNobodyElseWrites(const std::string& path, const struct stat& found) {
-  if ((found.st_mode & S_IWOTH) == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("everybody may write to ", path,
-                                                 ", and what lies there runs as this user; ",
-                                                 "take that right away (chmod o-w)"));
-}
-
 // Of a regular file that stays as it is meanwhile.
 absl::StatusOr<std::string> HashOf(const std::string& path) {
-  const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat found {};
-  if (!file.is_open() || fstat(file.get(), &found) != 0)
-    return absl::InvalidArgumentError(absl::StrCat("it cannot be read: ", ErrorText(errno)));
-  if (!S_ISREG(found.st_mode)) return absl::InvalidArgumentError("it is no file");
-  MUSTER_RETURN_IF_ERROR(CheckNobodyElseWrites(path, found));
   Sha256 hash;
-  std::vector<std::byte> piece(1 << 20);
-  while (true) {
-    const ssize_t got = read(file.get(), piece.data(), piece.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0)
-      return absl::InvalidArgumentError(absl::StrCat("it cannot be read: ", ErrorText(errno)));
-    if (got == 0) return hash.HexFinish();
-    hash.Update({piece.data(), static_cast<size_t>(got)});
-  }
+  MUSTER_RETURN_IF_ERROR(ReadOperatorFile(
+      path, [](uint64_t) { return absl::OkStatus(); },
+      [&](absl::Span<const std::byte> piece) { hash.Update(piece); }));
+  return hash.HexFinish();
 }
 
 // Both sides of the first thing that differs.
@@ -172,14 +149,7 @@ absl::Status AddFile(const std::string& path, FoundPlugins& found) {
 }
 
 absl::StatusOr<std::vector<std::string>> LibrariesIn(const std::string& folder) {
-  struct stat status {};
-  if (stat(folder.c_str(), &status) != 0)
-    return absl::InvalidArgumentError(
-        absl::StrCat("--plugins: ", folder, " cannot be read: ", ErrorText(errno)));
-  if (!S_ISDIR(status.st_mode))
-    return absl::InvalidArgumentError(
-        absl::StrCat("--plugins: ", folder, " is no folder; name the one that holds the plug-ins"));
-  MUSTER_RETURN_IF_ERROR(Prefix("--plugins", CheckNobodyElseWrites(folder, status)));
+  MUSTER_RETURN_IF_ERROR(CheckOperatorFolder(folder));
   std::vector<std::string> files;
   std::error_code error;
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
@@ -10,10 +11,19 @@
 
 namespace muster::worker {
 
+// The file that a job names beside its data, which comes from a folder of the host's operator.
+struct ModelFile {
+  std::string name;
+  std::string bytes;
+};
+
 // The task that `training.task` names, with its data read. `copied` counts what it copies of
 // tensors, and outlives it. kInvalidArgument: an unknown task (the message lists the known ones),
 // one that this build is without, or bad parameters or data. kDataLoss: data that cannot be read to
-// its end.
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied);
+// its end. `part`: of the data. `file` is that of the parameter `file`, where the task has it. Tasks whose model the job
+// brings (BringsItsModel) may throw, here and later.
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied,
+                                               ModelFile file = {},
+                                               DataPart part = DataPart::kTraining);
 
 }  // namespace muster::worker

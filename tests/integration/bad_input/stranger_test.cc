@@ -40,7 +40,9 @@ TEST(StrangerTest, AWrongFieldIsNamedWithWhatIsAllowed) {
     const char* says;
   };
   constexpr Case kCases[] = {
-      {"task=count_ng", "task", "allowed: code-lm, counting, transformer"},
+      {"task=count_ng", "task",
+       "allowed: code-lm, counting, layers, "
+       "torchscript, transformer"},
       {"lanes=0", "lanes", "allowed: 1 to 4096"},
       {"lanes=4097", "lanes", "allowed: 1 to 4096"},
       {"batch=0", "batch", "allowed: 1 to"},

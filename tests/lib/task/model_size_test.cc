@@ -45,6 +45,7 @@ TEST(ModelSize, IsThatOfTheTasksAsTheyAreByDefault) {
 
 TEST(ModelSize, NoParametersAreTooLargeToCount) {
   for (const TaskInfo& task : Tasks()) {
+    if (BringsItsModel(task.name)) continue;  // nothing is known of its size here
     TrainingSpec training = SpecOf(task.name);
     for (const TaskParameter& parameter : task.parameters)
       training.parameters[parameter.name] = parameter.max;

@@ -5,11 +5,16 @@
 #include <set>
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/domain/job.h"
 
 namespace muster {
 namespace {
+
+bool IsNumber(const TaskParameter& parameter) {
+  return parameter.kind == ParameterKind::kInteger || parameter.kind == ParameterKind::kReal;
+}
 
 double DefaultOf(const TaskParameter& parameter) {
   return std::get<double>(parameter.default_value);
@@ -30,13 +35,17 @@ TEST(Registry, IsInNameOrderWithoutRepeats) {
 TEST(Registry, DefaultsAreAllowed) {
   for (const TaskInfo& task : Tasks()) {
     for (const TaskParameter& p : task.parameters) {
+      EXPECT_FALSE(p.help.empty()) << p.name;
+      if (!p.choices.empty()) {
+        EXPECT_THAT(p.choices, testing::Contains(std::get<std::string>(p.default_value)));
+      }
+      if (!IsNumber(p)) continue;
       EXPECT_LE(p.min, DefaultOf(p)) << p.name;
       EXPECT_GE(p.max, DefaultOf(p)) << p.name;
       if (p.kind == ParameterKind::kInteger) {
         for (double number : {DefaultOf(p), p.min, p.max})
           EXPECT_EQ(number, std::floor(number)) << p.name;
       }
-      EXPECT_FALSE(p.help.empty()) << p.name;
     }
     EXPECT_NE(task.data_needed, task.default_samples > 0) << task.name;
   }

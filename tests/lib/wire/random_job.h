@@ -108,6 +108,18 @@ class RandomJob {
     const TaskInfo& task = Tasks()[Int<size_t>(0, Tasks().size() - 1)];
     training.task = task.name;
     for (const TaskParameter& parameter : task.parameters) {
+      if (parameter.kind == ParameterKind::kText) {
+        training.parameters[parameter.name] =
+            parameter.choices.empty()
+                ? Text()
+                : parameter.choices[Int<size_t>(0, parameter.choices.size() - 1)];
+        continue;
+      }
+      if (parameter.kind == ParameterKind::kStructure) {
+        training.parameters[parameter.name] =
+            absl::StrCat("[\"relu\",{\"linear\":", Int(1, 9), "}]");
+        continue;
+      }
       const double value = Real(parameter.min, parameter.max);
       training.parameters[parameter.name] =
           parameter.kind == ParameterKind::kInteger ? std::floor(value) : value;

@@ -8,9 +8,11 @@
 #include <ostream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "worker/plugins/make_any_task.h"
+#include "worker/plugins/operator_file.h"
 
 namespace muster::worker {
 namespace {
@@ -171,10 +173,39 @@ TEST_F(MakeAnyTaskTest, WrongParametersAreNamedByTheirPath) {
       << "an empty list is of any type";
 }
 
+TEST_F(MakeAnyTaskTest, AFileOfTheJobsComesFromTheFoldersAlone) {
+  const auto refusal = [&](const std::string& file) {
+    return Refusal("torchscript", {{"file", file}});
+  };
+  EXPECT_THAT(Refusal("torchscript"), HasSubstr("parameters.file: is missing; "));
+  for (const char* name : {"../net.pt", "/etc/passwd", ".."})
+    EXPECT_THAT(refusal(name), HasSubstr(absl::StrCat("'", name, "' is no name; "))) << name;
+  EXPECT_THAT(refusal("net.pt"), HasSubstr("there is no 'net.pt' in " + folder_));
+  std::ofstream(folder_ + "/net.pt") << "none";
+  chmod((folder_ + "/net.pt").c_str(), 0666);
+  EXPECT_THAT(refusal("net.pt"), HasSubstr("everybody may write to "));
+  std::filesystem::create_directory(folder_ + "/folder.pt");
+  EXPECT_THAT(refusal("folder.pt"), HasSubstr("folder.pt: it is no file"));
+  std::filesystem::create_symlink("nowhere", folder_ + "/link.pt");
+  EXPECT_THAT(refusal("link.pt"), HasSubstr("link.pt: it cannot be read"));
+}
+
+TEST_F(PluginFolderTest, AFileIsReadWithItsHashWithinItsBound) {
+  std::ofstream(folder_ + "/net.pt") << "abc";
+  const auto found = FindOperatorFile("net.pt", {folder_}, 3);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->bytes, "abc");
+  EXPECT_EQ(found->hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_THAT(std::string(FindOperatorFile("net.pt", {folder_}, 2).status().message()),
+              HasSubstr("net.pt: it has 3 bytes, and this worker has memory for 2 of them"));
+  EXPECT_THAT(std::string(FindOperatorFile("net.pt", {}, 3).status().message()),
+              HasSubstr("this host has no folder of plug-ins"));
+}
+
 TEST_F(MakeAnyTaskTest, WhatNobodyBringsIsToldWithWhatThereIs) {
   Put("NONE", "a.so");
-  EXPECT_THAT(Refusal("mlp"), HasSubstr("'mlp' is unknown; there are code-lm, counting, "
-                                        "transformer, odd, and no plug-in in " +
+  EXPECT_THAT(Refusal("mlp"), HasSubstr("'mlp' is unknown; there are code-lm, counting, layers, "
+                                        "torchscript, transformer, odd, and no plug-in in " +
                                         folder_));
   std::ofstream(folder_ + "/z.so") << "none";
   EXPECT_THAT(Refusal("mlp"), HasSubstr("z.so: it cannot be loaded"));

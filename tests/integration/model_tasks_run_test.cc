@@ -1,0 +1,123 @@
+// Jobs that bring their model, a file of TorchScript or a list of layers, in real programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr char kMuster[] = MUSTER_PROGRAMS "/muster";
+
+// What is to be told is mostly 0: the best constant has a loss of 0.93.
+std::string Rows(const std::string& file) {
+  std::string rows;
+  for (int i = 0; i < 96; ++i) {
+    const double a = (i % 7 - 3) / 3.0, b = (i % 5 - 2) / 2.0;
+    absl::StrAppend(&rows, a, ",", b, ",", a - b, "\n");
+  }
+  WriteFile(file, rows);
+  return absl::StrCat("data: {paths: [", file, "], format: csv, header: false, label: \"3\"}\n",
+                      "batch: 24\nlanes: 6\nepochs: 15\n",
+                      "optimizer: {kind: adamw, learning_rate: 0.03}\n");
+}
+
+std::string ScriptSpec(const std::string& rows, const std::string& file = "net.pt") {
+  return absl::StrCat("name: script\ntask: torchscript\nparameters: {file: ", file,
+                      ", loss: mse}\n", Rows(rows));
+}
+
+void SaveScript(const std::string& file, int inputs, int seed = 1) {
+  Program save({MUSTER_SAVE_SCRIPT, file, absl::StrCat(inputs), absl::StrCat(seed)});
+  ASSERT_EQ(save.End(), 0) << save.output();
+}
+
+double LossOf(const std::string& dir, const std::string& plugins) {
+  std::vector<std::string> words = {kMuster, "evaluate", "--dir", dir, "--json"};
+  if (!plugins.empty()) words.insert(words.end(), {"--plugins", plugins});
+  Program evaluate(words);
+  EXPECT_EQ(evaluate.End(), 0) << evaluate.output();
+  return nlohmann::json::parse(evaluate.output())["metrics"].value("loss", 9.0);
+}
+
+TEST(ModelTasksRunTest, AScriptLearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins";
+  std::filesystem::create_directory(plugins);
+  SaveScript(plugins + "/net.pt", 2);
+  ExpectSameBitsOnAnyNumber(
+      {.spec = ScriptSpec(folder / "rows.csv"), .dir = folder / "job", .plugins = plugins});
+  EXPECT_LT(LossOf(folder / "job-1", plugins), 0.2);
+}
+
+TEST(ModelTasksRunTest, LayersLearnWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
+  const Folder folder;
+  const std::string spec =
+      absl::StrCat("name: layers\ntask: layers\nparameters:\n  loss: smooth_l1\n  layers:\n",
+                   "  - linear: 12\n  - layer_norm\n  - residual: [{linear: 12}, tanh]\n",
+                   "  - dropout: 0.02\n  - linear: 1\n", Rows(folder / "rows.csv"));
+  ExpectSameBitsOnAnyNumber({.spec = spec, .dir = folder / "job"});
+  EXPECT_LT(LossOf(folder / "job-1", ""), 0.1);
+}
+
+TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins";
+  std::filesystem::create_directory(plugins);
+  SaveScript(plugins + "/wide.pt", 5);
+  WriteFile(plugins + "/text.pt", "no zip");
+  const struct {
+    const char* name;
+    std::string spec;
+    const char* says;
+  } cases[] = {
+      {"none", ScriptSpec(folder / "rows.csv"), "parameters.file: there is no 'net.pt' in "},
+      {"path", ScriptSpec(folder / "rows.csv", "../net.pt"), "'../net.pt' is no name"},
+      {"text", ScriptSpec(folder / "rows.csv", "text.pt"), "text.pt: is no TorchScript file"},
+      {"wide", ScriptSpec(folder / "rows.csv", "wide.pt"), "cannot be multiplied"},
+      {"layer",
+       absl::StrCat("name: l\ntask: layers\nparameters: {loss: mse, layers: [linear: 1, rely]}\n",
+                    Rows(folder / "rows.csv")),
+       "parameters.layers[1]: 'rely' is no layer"},
+  };
+  for (const auto& bad : cases) {
+    const TrainRun run = Train({.spec = bad.spec, .dir = folder / bad.name, .plugins = plugins});
+    EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
+    EXPECT_THAT(run.result.value("reason", ""), HasSubstr(bad.says)) << run.Trace();
+  }
+}
+
+TEST(ModelTasksRunTest, GoingOnWithAnotherFileIsAnotherNumericEnvironment) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins";
+  std::filesystem::create_directory(plugins);
+  SaveScript(plugins + "/net.pt", 2);
+  TrainOptions options{.spec = ScriptSpec(folder / "rows.csv"),
+                       .dir = folder / "job",
+                       .settings = {"epochs=3000"},
+                       .plugins = plugins};
+  options.interrupt_at = [](const nlohmann::json& event) {
+    return event.value("event", "") == "step" && event.value("step", 0) >= 9;
+  };
+  const TrainRun first = Train(options);
+  ASSERT_EQ(first.result.value("state", ""), "stopped") << first.Trace();
+  SaveScript(plugins + "/net.pt", 2, 3);
+  options.interrupt_at = nullptr;
+  const TrainRun second = Train(options);
+  EXPECT_EQ(second.exit_code, kExitOtherEnvironment) << second.Trace();
+  EXPECT_THAT(second.Trace(),
+              HasSubstr("environment differs from the job's: plugin (net.pt sha256:"));
+}
+
+}  // namespace
+}  // namespace muster::integration

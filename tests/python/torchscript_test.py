@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""A model that PyTorch scripts and saves is trained by Muster, and its trained weights go back into it.
+
+MUSTER_PROGRAMS is the folder of the programs. Without PyTorch there is nothing to test.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+try:
+    import torch
+    from torch import nn
+except (ImportError, OSError) as why:
+    torch, WHY = None, str(why)
+
+MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
+ROWS = 96
+
+
+def muster(*words, code=0):
+    done = subprocess.run([MUSTER, *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr if code else done.stdout
+
+
+if torch is not None:
+
+    class Net(nn.Module):
+        """Names within names, batch norm, dropout, one weight under two names, and one that is frozen."""
+
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Dropout(0.05), nn.Linear(8, 8))
+            self.again = nn.Linear(8, 8)
+            self.again.weight = self.body[4].weight
+            self.head = nn.Linear(8, 1)
+            self.scale = nn.Parameter(torch.tensor([0.5]), requires_grad=False)
+            self.register_buffer('runs', torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x):
+            if self.training:
+                self.runs = self.runs + 1
+            return self.head(torch.tanh(self.again(torch.tanh(self.body(x))))) * self.scale
+
+
+@unittest.skipIf(torch is None, 'there is no PyTorch')
+class TorchScriptTest(unittest.TestCase):
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = scratch.name
+        torch.manual_seed(3)
+        self.rows = torch.randn(ROWS, 2)
+        with open(self.path('rows.csv'), 'w') as out:
+            for a, b in self.rows.tolist():
+                out.write(f'{a!r},{b!r},{a * b!r}\n')
+        os.mkdir(self.path('plugins'))
+
+    def path(self, *names):
+        return os.path.join(self.root, *names)
+
+    def job(self):
+        file = self.path('job.yaml')
+        with open(file, 'w') as out:
+            json.dump({'task': 'torchscript', 'parameters': {'file': 'net.pt', 'loss': 'mse'},
+                       'data': {'paths': [self.path('rows.csv')], 'format': 'csv', 'header': False, 'label': '3'},
+                       'batch': 32, 'lanes': 4, 'epochs': 30,
+                       'optimizer': {'kind': 'adamw', 'learning_rate': 0.02}}, out)
+        return file
+
+    def test_scripted(self):
+        net = Net()
+        torch.jit.script(net).save(self.path('plugins', 'net.pt'))
+        plugins = ('--plugins', self.path('plugins'))
+        muster('check', self.job(), *plugins)
+        muster('train', self.job(), *plugins, '--workers', '2', '--dir', self.path('run'))
+        muster('export', '--dir', self.path('run'), '--format', 'pt', '-o', self.path('model.pt'))
+        state = torch.load(self.path('model.pt'), weights_only=True)
+        named = dict(net.named_parameters(remove_duplicate=True)) | dict(net.named_buffers())
+        self.assertEqual(set(state), set(named))
+        self.assertTrue(torch.equal(state['scale'], net.scale))
+        self.assertFalse(torch.equal(state['head.weight'], net.head.weight))
+        self.assertEqual(int(state['runs']), 90, 'a step counts once, by lane 0')
+        self.assertEqual(int(state['body.1.num_batches_tracked']), 90)
+        net.load_state_dict(state | {'again.weight': state['body.4.weight']})
+        net.eval()
+        with torch.no_grad():
+            loss = nn.functional.mse_loss(net(self.rows)[:, 0], self.rows[:, 0] * self.rows[:, 1])
+        told = json.loads(muster('evaluate', '--dir', self.path('run'), *plugins, '--json'))
+        self.assertAlmostEqual(told['metrics']['loss'], float(loss), places=5)
+        self.assertLess(float(loss), 0.5, 'the best constant has a loss of about 1')
+
+    def test_traced(self):
+        net = Net().eval()
+        torch.jit.trace(net, self.rows[:4]).save(self.path('plugins', 'net.pt'))
+        muster('check', self.job(), '--plugins', self.path('plugins'))
+
+    def test_what_does_not_fit(self):
+        for module, says in ((nn.Linear(3, 1), 'cannot be multiplied'),
+                             (nn.Linear(2, 1).double(), 'is of type Double'),
+                             (nn.Tanh(), 'has no parameter to train')):
+            torch.jit.script(module).save(self.path('plugins', 'net.pt'))
+            told = muster('check', self.job(), '--plugins', self.path('plugins'), code=64)
+            self.assertIn(says, told)
+            self.assertEqual(told.count('\n'), 1, told)
+        torch.save(Net().state_dict(), self.path('plugins', 'net.pt'))
+        self.assertIn('is no TorchScript file',
+                      muster('check', self.job(), '--plugins', self.path('plugins'), code=64))
+
+
+if __name__ == '__main__':
+    if torch is None:
+        print('PyTorch cannot be imported:', WHY)
+    unittest.main(verbosity=2)

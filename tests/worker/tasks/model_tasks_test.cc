@@ -1,0 +1,282 @@
+// Tasks whose model comes from the job: torchscript and layers.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/api/module.h>
+
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/worker/tasks/lane_rig.h"
+#include "worker/tasks/layers.h"
+#include "worker/tasks/torchscript.h"
+
+namespace muster::worker {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+absl::Status StatusOf(const std::function<void()>& f) {
+  try {
+    f();
+    return absl::OkStatus();
+  } catch (const TaskError& error) {
+    return error.status();
+  }
+}
+
+std::vector<std::string> NamesOf(Task& task) {
+  std::vector<std::string> names;
+  for (const TensorSpec& tensor : task.Tensors()) names.push_back(tensor.name);
+  return names;
+}
+
+// A lane gives the same bits whatever was run before it.
+void ExpectPureLanes(LaneRig& rig) {
+  FlatMemory first = rig.Memory(), other = rig.Memory(), again = rig.Memory();
+  const auto lane = rig.Run({0, 1, 2, 3}, 5, first);
+  ASSERT_TRUE(lane.ok()) << lane.status();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(rig.Run({4, 5, 6}, 6, other).ok());
+  const auto same = rig.Run({0, 1, 2, 3}, 5, again);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_EQ(lane->loss, same->loss);
+  EXPECT_TRUE(first.SameBits(again));
+  ASSERT_TRUE(rig.Run({0, 1, 2, 3}, 7, again).ok());
+  EXPECT_FALSE(first.SameBits(again)) << "dropout is not seeded by the lane";
+}
+
+class ModelTasksTest : public testing::Test {
+ protected:
+  ModelTasksTest() : file_(testing::TempDir() + "model_tasks.csv") {
+    std::ofstream out(file_);
+    out << "a,b,c,y\n";
+    for (int i = 0; i < 12; ++i)
+      out << i % 5 << "," << i % 3 << "," << -i << "," << (i % 5 + i % 3) % 4 << "\n";
+  }
+  TaskOptions Options(const std::string& loss = "cross_entropy") const {
+    TaskOptions options;
+    options.parameters = {{"loss", loss}, {"label_smoothing", 0.0}, {"loss_beta", 1}};
+    options.data.paths = {file_};
+    options.data.format = DataFormat::kCsv;
+    options.data.label = "y";
+    if (loss == "cross_entropy") options.data.classes = {"y"};
+    return options;
+  }
+  std::unique_ptr<Task> Script(const std::string& bytes,
+                               const std::string& loss = "cross_entropy") const {
+    return MakeTorchScript(Options(loss), "net.pt", bytes);
+  }
+  std::string ErrorOfScript(const std::string& bytes,
+                            const std::string& loss = "cross_entropy") const {
+    const absl::Status status = StatusOf([&] { Script(bytes, loss); });
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(status.message().find('\n'), std::string::npos) << status;
+    return std::string(status.message());
+  }
+  std::unique_ptr<Task> Layers(const std::string& layers,
+                               const std::string& loss = "cross_entropy") const {
+    TaskOptions options = Options(loss);
+    options.parameters["layers"] = layers;
+    return MakeLayers(options);
+  }
+  std::string ErrorOfLayers(const std::string& layers,
+                            const std::string& loss = "cross_entropy") const {
+    return std::string(StatusOf([&] { Layers(layers, loss); }).message());
+  }
+  const std::string file_;
+};
+
+std::string Saved(const ::torch::jit::Module& module) {
+  std::ostringstream out;
+  module.save(out);
+  return out.str();
+}
+
+// A module of one parameter and one buffer that does what `forward` says.
+std::string Net(const std::string& forward, at::Tensor weight = at::full({3, 4}, 0.25)) {
+  ::torch::jit::Module inner("Inner"), net("Net");
+  inner.register_parameter("weight", weight.set_requires_grad(true), false);
+  inner.register_attribute("training", c10::BoolType::get(), true);
+  inner.define(
+      "def forward(self, x: Tensor) -> Tensor:\n    return torch.matmul(x, self.weight)\n");
+  net.register_module("inner", inner);
+  net.register_buffer("mean", at::zeros({4}));
+  net.register_parameter("scale", at::full({4}, 2.0), false);
+  net.register_attribute("training", c10::BoolType::get(), true);
+  net.define(forward);
+  return Saved(net);
+}
+
+constexpr char kForward[] =
+    "def forward(self, x):\n"
+    "    y = torch.dropout(torch.tanh(self.inner.forward(x)), 0.5, self.training)\n"
+    "    if self.training:\n"
+    "        self.mean = self.mean * 0.5 + torch.mean(y.detach(), 0) * 0.5\n"
+    "    return y * self.scale - self.mean\n";
+
+TEST_F(ModelTasksTest, AScriptIsBoundToTheFlatSpaceAndItsLanesArePure) {
+  LaneRig rig(Script(Net(kForward)));
+  // What needs no gradient stands with the buffers.
+  EXPECT_THAT(NamesOf(rig.task()), testing::UnorderedElementsAre("inner.weight", "mean", "scale"));
+  EXPECT_EQ(rig.task().Tensors()[0].kind, TensorKind::kParameter);
+  EXPECT_EQ(rig.task().Tensors()[1].kind, TensorKind::kBuffer);
+  ExpectPureLanes(rig);
+  FlatMemory result = rig.Memory();
+  ASSERT_TRUE(rig.Run({0, 1, 2}, 5, result).ok());
+  for (const Placed& tensor : rig.layout().space().tensors) {
+    const auto at = static_cast<size_t>(tensor.offset);
+    if (tensor.spec.name == "mean") {
+      EXPECT_NE(result.span()[at], 0) << "the buffer that was put in place of another counts";
+      EXPECT_EQ(rig.parameters().span()[at], 0);
+    }
+    if (tensor.spec.name == "scale") {
+      EXPECT_EQ(result.span()[at], 2) << "what needs no gradient stays";
+    }
+    if (tensor.spec.name == "inner.weight") {
+      EXPECT_EQ(rig.parameters().span()[at], 0.25F) << "it begins as it was saved";
+      EXPECT_NE(result.span()[at], 0);
+    }
+  }
+}
+
+TEST_F(ModelTasksTest, AScriptIsMeasuredWithoutDropoutTwiceAlike) {
+  LaneRig rig(Script(Net(kForward)));
+  const std::vector<uint64_t> samples = {0, 1, 2, 3, 4};
+  const auto first = rig.task().evaluates()->Evaluate(samples, rig.parameters().span());
+  const auto again = rig.task().evaluates()->Evaluate(samples, rig.parameters().span());
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->at(0).weight, 5);
+  EXPECT_EQ(first->at(0).sum, again->at(0).sum);
+}
+
+TEST_F(ModelTasksTest, OneTensorUnderTwoNamesIsOneTensor) {
+  ::torch::jit::Module net("Net");
+  const at::Tensor weight = at::full({3, 4}, 0.5).set_requires_grad(true);
+  net.register_parameter("first", weight, false);
+  net.register_parameter("second", weight, false);
+  net.define("def forward(self, x):\n    return torch.matmul(x, self.first + self.second)\n");
+  EXPECT_EQ(NamesOf(*Script(Saved(net))), std::vector<std::string>{"first"});
+}
+
+TEST_F(ModelTasksTest, ABadFileEndsInOneSentence) {
+  const std::string good = Net(kForward);
+  EXPECT_THAT(ErrorOfScript("none"), HasSubstr("net.pt: is no TorchScript file, as torch.jit.save "
+                                               "writes it: LibTorch: "));
+  EXPECT_THAT(ErrorOfScript(""), HasSubstr("is no TorchScript file"));
+  EXPECT_THAT(ErrorOfScript(good.substr(0, good.size() / 2)), HasSubstr("is no TorchScript file"));
+  ::torch::jit::Module empty("Net");
+  EXPECT_THAT(ErrorOfScript(Saved(empty)), HasSubstr("its module has no method forward"));
+  ::torch::jit::Module frozen("Net");
+  frozen.define("def forward(self, x):\n    return x\n");
+  EXPECT_THAT(ErrorOfScript(Saved(frozen)), HasSubstr("has no parameter to train"));
+}
+
+TEST_F(ModelTasksTest, AScriptThatDoesNotFitIsRefusedBeforeTheFirstLane) {
+  EXPECT_THAT(ErrorOfScript(Net("def forward(self, x):\n    return (self.inner.forward(x), 1)\n")),
+              HasSubstr("net.pt: forward returns a Tuple; it must return one tensor"));
+  EXPECT_THAT(ErrorOfScript(Net("def forward(self, x, y):\n    return x\n")),
+              HasSubstr("forward takes 2 inputs, and a sample has 1 beside its label"));
+  EXPECT_THAT(ErrorOfScript(Net(kForward, at::zeros({5, 4}))),
+              AllOf(HasSubstr("the model fails on the first samples: LibTorch: RuntimeError: "),
+                    HasSubstr("cannot be multiplied (2x3 and 5x4)")));
+  EXPECT_THAT(ErrorOfScript(Net(kForward), "mse"),
+              HasSubstr("loss mse needs an output of the label's shape; the output is 4, the label "
+                        "one number"));
+  EXPECT_THAT(
+      ErrorOfScript(Net(kForward, at::zeros({3, 4}, at::kDouble))),
+      HasSubstr("parameter 'inner.weight' is of type Double; parameters are 32-bit floats"));
+  EXPECT_THAT(
+      ErrorOfScript(Net("def forward(self, x):\n"
+                        "    self.mean = torch.zeros(2)\n    return self.inner.forward(x)\n")),
+      HasSubstr("'mean' must keep its shape and type in forward"));
+}
+
+TEST_F(ModelTasksTest, LayersArePureAndNamedByTheirPlaces) {
+  LaneRig rig(Layers(R"([{"linear": 8}, "batch_norm", "gelu", {"dropout": 0.3},
+      {"residual": [{"linear": 8}, "tanh"]}, {"parallel": [["relu"], [{"linear": 2}]]},
+      "layer_norm", {"linear": {"size": 4, "bias": false}}])"));
+  EXPECT_THAT(NamesOf(rig.task()),
+              testing::UnorderedElementsAre(
+                  "0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var",
+                  "1.num_batches_tracked", "4.residual.0.weight", "4.residual.0.bias",
+                  "5.1.0.weight", "5.1.0.bias", "6.weight", "6.bias", "7.weight"));
+  ExpectPureLanes(rig);
+}
+
+TEST_F(ModelTasksTest, FirstWeightsOfLayersComeFromTheSeed) {
+  constexpr char kLayers[] = R"([{"linear": 4}])";
+  LaneRig one(Layers(kLayers), 1), same(Layers(kLayers), 1), other(Layers(kLayers), 2);
+  EXPECT_TRUE(one.parameters().SameBits(same.parameters()));
+  EXPECT_FALSE(one.parameters().SameBits(other.parameters()));
+}
+
+// Each kind of layer on an image, beside the shape that was worked out for it.
+TEST_F(ModelTasksTest, ImagesGoThroughEachLayer) {
+  const std::string file = testing::TempDir() + "data_batch_1.bin";
+  std::string bytes;
+  for (int i = 0; i < 6; ++i) {
+    bytes.push_back(static_cast<char>(i));
+    for (int b = 0; b < 3 * 32 * 32; ++b) bytes.push_back(static_cast<char>(b * i));
+  }
+  std::ofstream(file) << bytes;
+  TaskOptions options = Options();
+  options.data = {.paths = {file}, .format = DataFormat::kCifar10};
+  options.parameters["layers"] =
+      R"([{"conv2d": {"channels": 4, "size": 3, "padding": 1, "groups": 1}}, "batch_norm", "relu",
+          {"max_pool": 2}, {"leaky_relu": 0.1}, {"avg_pool": 2}, "elu", "silu", "sigmoid",
+          {"residual": {"layers": [{"conv2d": {"channels": 6, "size": 3, "stride": 2, "padding": 1}}],
+                        "shortcut": [{"conv2d": {"channels": 6, "size": 1, "stride": 2}}]}},
+          {"parallel": {"branches": [[], ["softplus"]], "join": "sum"}},
+          "global_avg_pool", {"dropout": 0.2}, {"linear": 10}])";
+  LaneRig rig(MakeLayers(options));
+  FlatMemory first = rig.Memory(), again = rig.Memory();
+  const auto lane = rig.Run({0, 1, 2}, 5, first);
+  ASSERT_TRUE(lane.ok()) << lane.status();
+  ASSERT_TRUE(rig.Run({3, 4, 5}, 6, again).ok());
+  ASSERT_TRUE(rig.Run({0, 1, 2}, 5, again).ok());
+  EXPECT_TRUE(first.SameBits(again));
+}
+
+// A NumPy file of bytes.
+void WriteNpy(const std::string& file, const std::string& shape, const std::string& bytes) {
+  std::string header =
+      absl::StrCat("{'descr': '|u1', 'fortran_order': False, 'shape': ", shape, ", }");
+  header.resize(117, ' ');
+  std::ofstream(file) << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << "\n" << bytes;
+}
+
+TEST_F(ModelTasksTest, WholeNumbersGoThroughAnEmbedding) {
+  const std::string x = testing::TempDir() + "x.npy", y = testing::TempDir() + "y.npy";
+  WriteNpy(x, "(3, 2)", std::string("\x00\x01\x02\x00\x01\x01", 6));
+  WriteNpy(y, "(3,)", std::string("\x00\x01\x01", 3));
+  TaskOptions options = Options();
+  options.data = {.paths = {x, y}, .format = DataFormat::kNumpy, .label = "y"};
+  options.parameters["layers"] =
+      R"([{"embedding": {"count": 3, "size": 4}}, "flatten", {"linear": 2}])";
+  LaneRig rig(MakeLayers(options));
+  FlatMemory gradient = rig.Memory();
+  EXPECT_TRUE(rig.Run({0, 1, 2}, 5, gradient).ok());
+  options.parameters["layers"] =
+      R"([{"embedding": {"count": 1, "size": 4}}, "flatten", {"linear": 2}])";
+  const absl::Status status = StatusOf([&] { MakeLayers(options); });
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("parameters.layers[0]: a sample has 1, which is not below"));
+}
+
+TEST_F(ModelTasksTest, LayersThatDoNotFitAreNamed) {
+  EXPECT_THAT(ErrorOfLayers(R"([{"linear": 4}, "global_avg_pool"])"),
+              HasSubstr("parameters.layers[1]: global_avg_pool needs channels × height × width"));
+  EXPECT_THAT(ErrorOfLayers(R"([{"linear": 4}])", "mse"),
+              HasSubstr("parameters.layers: loss mse needs an output of the label's shape"));
+  EXPECT_THAT(ErrorOfLayers(R"([{"linear": 65536}, {"linear": 1048576}])"),
+              HasSubstr("more than this worker has memory for"));
+}
+
+}  // namespace
+}  // namespace muster::worker
