@@ -78,9 +78,9 @@ absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,
 absl::StatusOr<WorkerCommand> GenerateCommand(const GenerateArguments& generate,
                                               const std::vector<std::string>& plugins) {
   MUSTER_ASSIGN_OR_RETURN(WorkerCommand command, CommandOf("generate", generate, plugins));
-  command.words.insert(command.words.end(),
-                       {"--bytes", absl::StrCat(generate.bytes), "--seed",
-                        absl::StrCat(generate.seed), absl::StrCat("--prompt=", generate.prompt)});
+  command.words.insert(command.words.end(), {"--bytes", absl::StrCat(generate.bytes), "--seed",
+                                             absl::StrCat(generate.seed)});
+  if (!generate.prompt.empty()) command.words.push_back(absl::StrCat("--prompt=", generate.prompt));
   return command;
 }
 
