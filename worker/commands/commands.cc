@@ -236,10 +236,11 @@ int ExportModel(const Words& words) {
   });
   if (!written.ok()) return Refuse(kExport, written, ExitCodeOfModel(written));
   const Manifest& manifest = saved->manifest;
+  const FlatSpace model = saved->layout.ModelSpace();
   WrittenExport told{manifest.job, manifest.step.value(), "libtorch", words.output,
-                     manifest.tensors.size()};
-  for (const TensorSpec& tensor : manifest.tensors)
-    told.bytes += static_cast<uint64_t>(tensor.Bytes());
+                     model.tensors.size()};
+  for (const Placed& tensor : model.tensors)
+    told.bytes += static_cast<uint64_t>(tensor.spec.Bytes());
   std::cout << (words.json ? ExportAsJson(told) : ExportAsText(told));
   return kExitDone;
 }
