@@ -168,7 +168,7 @@ std::vector<TokenPair> FromTensor(const at::Tensor& tensor) {
 // The files of data.paths, and what is made of them.
 struct Text {
   explicit Text(const muster::TaskOptions& options) {
-    const muster::Corpus corpus = muster::ValueOrThrow(muster::ReadCorpus(options.data));
+    const muster::Corpus corpus = muster::ValueOrThrow(muster::ReadCorpus(options.DataOfPart()));
     left_out = corpus.left_out;
     hash = muster::ContentHash({corpus.bytes});
     int64_t number = 0;

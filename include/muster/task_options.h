@@ -93,6 +93,13 @@ struct TaskOptions {
   DataPart part = DataPart::kTraining;
   std::vector<std::string> validation_paths{};
 
+  // `data` with the files that samples of `part` come from.
+  DataSpec DataOfPart() const {
+    DataSpec of = data;
+    if (part == DataPart::kValidation && !validation_paths.empty()) of.paths = validation_paths;
+    return of;
+  }
+
   // Of a parameter that the task has declared as such; std::logic_error: it has not.
   double Real(const std::string& name) const { return Get<double>(name); }
   int64_t Integer(const std::string& name) const { return std::llround(Get<double>(name)); }

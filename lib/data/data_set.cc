@@ -122,11 +122,8 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {
-  if (options.part != DataPart::kValidation || options.validation_paths.empty())
-    return OpenDataSet(options.data, options.seed, options.part);
-  DataSpec data = options.data;
-  data.paths = options.validation_paths;
-  return OpenDataSet(data, options.seed, DataPart::kAll);
+  const bool has_files = options.part == DataPart::kValidation && !options.validation_paths.empty();
+  return OpenDataSet(options.DataOfPart(), options.seed, has_files ? DataPart::kAll : options.part);
 }
 
 }  // namespace muster

@@ -17,7 +17,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, CopyCo
   MUSTER_ASSIGN_OR_RETURN(TrainingSpec training, CompleteBuiltIn(given));
   const TaskOptions options{training.parameters, training.data, training.seed,
                             training.threads,    part,          training.validation.paths};
-  if (part == DataPart::kValidation) training.data.paths = training.validation.paths;
+  training.data = options.DataOfPart();
   if (training.task == "counting") return MakeCounting(training);
   if (training.task == "code-lm") return MakeCodeLm(training, copied);
   if (training.task == "transformer") return MakeTransformer(training, copied);
