@@ -39,8 +39,8 @@ enum class DataFormat {
   kHdf5
 };
 
-// What the hash of a data set is made of: all its bytes each time, or, where each file has the path,
-// size, times and inode that it had, the hash that this machine has kept.
+// What the hash of a data set is made of: all its bytes each time, or, where each file has the
+// path, size, times and inode that it had, the hash that this machine has kept.
 enum class VerifyData { kFull, kQuick };
 
 // How an image of another shape than data.image_size becomes one: what stands over at two sides is

@@ -79,7 +79,7 @@ class Trainer {
   std::unique_ptr<Task> task_;
   TrainingSpec validated_;                  // what measures_ refers to
   std::unique_ptr<LaneMeasures> measures_;  // null: of a job without validation
-  std::optional<FirstState> first_state_;  // with task_
+  std::optional<FirstState> first_state_;   // with task_
   SetupPtr setup_;
   std::vector<std::vector<ChunkId>> buckets_;
   std::unique_ptr<LaneRunner> runner_;

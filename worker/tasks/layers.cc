@@ -100,11 +100,11 @@ Step ListNet::BatchNormOf(const Layer& layer, const std::string& name) {
 Step ListNet::ConvolutionOf(const Layer& layer, const std::string& name) {
   return Registered(
       name, ::torch::nn::Conv2d(::torch::nn::Conv2dOptions(layer.input[0], layer.Whole("channels"),
-                                                       layer.Whole("size"))
-                                  .stride(layer.Whole("stride"))
-                                  .padding(layer.Whole("padding"))
-                                  .groups(layer.Whole("groups"))
-                                  .bias(layer.Whole("bias") != 0)));
+                                                           layer.Whole("size"))
+                                    .stride(layer.Whole("stride"))
+                                    .padding(layer.Whole("padding"))
+                                    .groups(layer.Whole("groups"))
+                                    .bias(layer.Whole("bias") != 0)));
 }
 
 Step ListNet::ResidualOf(const Layer& layer, const std::string& name) {
@@ -135,16 +135,15 @@ Step ListNet::ParallelOf(const Layer& layer, const std::string& name) {
 Step ListNet::StepOf(const Layer& layer, const std::string& name) {
   switch (layer.kind) {
     case LayerKind::kLinear:
-      return Registered(
-          name, ::torch::nn::Linear(::torch::nn::LinearOptions(layer.input.back(), layer.Whole("size"))
-                                      .bias(layer.Whole("bias") != 0)));
+      return Registered(name, ::torch::nn::Linear(::torch::nn::LinearOptions(layer.input.back(),
+                                                                             layer.Whole("size"))
+                                                      .bias(layer.Whole("bias") != 0)));
     case LayerKind::kConv2d: return ConvolutionOf(layer, name);
     case LayerKind::kBatchNorm: return BatchNormOf(layer, name);
     case LayerKind::kLayerNorm:
-      return Registered(
-          name,
-          ::torch::nn::LayerNorm(
-              ::torch::nn::LayerNormOptions({layer.input.back()}).eps(layer.numbers.at("epsilon"))));
+      return Registered(name,
+                        ::torch::nn::LayerNorm(::torch::nn::LayerNormOptions({layer.input.back()})
+                                                   .eps(layer.numbers.at("epsilon"))));
     case LayerKind::kActivation: return ActivationOf(layer);
     case LayerKind::kMaxPool:
     case LayerKind::kAvgPool: return PoolOf(layer);

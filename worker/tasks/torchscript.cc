@@ -42,8 +42,9 @@ class InMemory final : public caffe2::serialize::ReadAdapterInterface {
 
 ::torch::jit::Module Load(const std::string& name, const std::string& bytes) {
   ::torch::jit::Module script;
-  const absl::Status loaded = CatchTorch(
-      [&] { script = ::torch::jit::load(std::make_shared<InMemory>(bytes), at::Device(at::kCPU)); });
+  const absl::Status loaded = CatchTorch([&] {
+    script = ::torch::jit::load(std::make_shared<InMemory>(bytes), at::Device(at::kCPU));
+  });
   if (absl::IsInternal(loaded)) {
     const std::vector<std::string> lines = absl::StrSplit(loaded.message(), '\n');
     Refuse(name, absl::StrCat("is no TorchScript file, as torch.jit.save writes it: ", lines[0]));
