@@ -1,5 +1,6 @@
 #include "worker/commands/evaluate_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +14,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr size_t kLeastColumn = 12;
+
 std::string Dump(const ordered_json& json) {
   return PrintableJson(
              json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
@@ -25,8 +28,10 @@ std::string EvaluationAsText(const EvaluatedModel& evaluated) {
   std::string text = absl::StrCat("job ", Printable(evaluated.job), ", task ", evaluated.task,
                                   ", step ", evaluated.step, ", on ",
                                   Plural(static_cast<int64_t>(evaluated.samples), "sample"), "\n");
+  size_t width = kLeastColumn;
+  for (const Measured& measured : evaluated.measured) width = std::max(width, measured.name.size());
   for (const Measured& measured : evaluated.measured)
-    absl::StrAppend(&text, absl::StrFormat("%-12s %.6g\n", measured.name, measured.value));
+    absl::StrAppend(&text, absl::StrFormat("%-*s %.6g\n", width, measured.name, measured.value));
   return text;
 }
 

@@ -74,8 +74,7 @@ class ScriptNetImpl final : public ::torch::nn::Module {
   }
 
   at::Tensor forward(const std::vector<at::Tensor>& inputs) {
-    // The optimizer of graphs looks at the first runs and makes other kernels for those that
-    // follow: a lane would have other bits the third time.
+    // The optimizer of graphs may make another graph after the first runs, and a lane other bits.
     const ::torch::jit::GraphOptimizerEnabledGuard as_it_is(false);
     const c10::IValue output = script_.forward({inputs.begin(), inputs.end()});
     TakeBack();

@@ -77,6 +77,8 @@ TEST(EvaluateTest, PeopleAndProgramsReadTheSame) {
                                  .measured = {{"loss", 5}, {"accuracy", std::nan("")}}};
   EXPECT_THAT(EvaluationAsText(evaluated), HasSubstr("step 50, on 11 samples"));
   EXPECT_THAT(EvaluationAsText(evaluated), HasSubstr("loss         5\n"));
+  const EvaluatedModel wide{.measured = {{"loss", 5}, {"mean_absolute_error", 2}}};
+  EXPECT_THAT(EvaluationAsText(wide), HasSubstr("loss                5\nmean_absolute_error 2\n"));
   const auto json = nlohmann::json::parse(EvaluationAsJson(evaluated));
   EXPECT_EQ(json["metrics"]["loss"], 5);
   EXPECT_TRUE(json["metrics"]["accuracy"].is_null());
