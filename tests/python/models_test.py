@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A model that PyTorch scripts and saves is trained by Muster, and its trained weights go back into it.
+"""Models without C++: one that PyTorch scripts and saves is trained by Muster, and one that a job lists; the trained
+weights go back into PyTorch's module.
 
 MUSTER_PROGRAMS is the folder of the programs. Without PyTorch there is nothing to test.
 """
@@ -47,7 +48,7 @@ if torch is not None:
 
 
 @unittest.skipIf(torch is None, 'there is no PyTorch')
-class TorchScriptTest(unittest.TestCase):
+class ModelsTest(unittest.TestCase):
 
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
@@ -63,10 +64,10 @@ class TorchScriptTest(unittest.TestCase):
     def path(self, *names):
         return os.path.join(self.root, *names)
 
-    def job(self):
+    def job(self, task='torchscript', parameters=None):
         file = self.path('job.yaml')
         with open(file, 'w') as out:
-            json.dump({'task': 'torchscript', 'parameters': {'file': 'net.pt', 'loss': 'mse'},
+            json.dump({'task': task, 'parameters': parameters or {'file': 'net.pt', 'loss': 'mse'},
                        'data': {'paths': [self.path('rows.csv')], 'format': 'csv', 'header': False, 'label': '3'},
                        'batch': 32, 'lanes': 4, 'epochs': 30,
                        'optimizer': {'kind': 'adamw', 'learning_rate': 0.02}}, out)
@@ -98,6 +99,21 @@ class TorchScriptTest(unittest.TestCase):
         net = Net().eval()
         torch.jit.trace(net, self.rows[:4]).save(self.path('plugins', 'net.pt'))
         muster('check', self.job(), '--plugins', self.path('plugins'))
+
+    def test_layers(self):
+        layers = [{'linear': 8}, 'batch_norm', {'leaky_relu': 0.2}, {'linear': {'size': 8, 'bias': False}},
+                  'layer_norm', 'gelu', {'dropout': 0.05}, {'linear': 1}]
+        parameters = {'layers': layers, 'loss': 'huber', 'loss_beta': 0.5}
+        muster('train', self.job('layers', parameters), '--workers', '2', '--dir', self.path('run'))
+        muster('export', '--dir', self.path('run'), '--format', 'pt', '-o', self.path('model.pt'))
+        net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.LeakyReLU(0.2), nn.Linear(8, 8, bias=False),
+                            nn.LayerNorm(8), nn.GELU(), nn.Dropout(0.05), nn.Linear(8, 1)).eval()
+        net.load_state_dict(torch.load(self.path('model.pt'), weights_only=True))
+        with torch.no_grad():
+            out, label = net(self.rows)[:, 0], self.rows[:, 0] * self.rows[:, 1]
+        told = json.loads(muster('evaluate', '--dir', self.path('run'), '--json'))['metrics']
+        self.assertAlmostEqual(told['loss'], float(nn.functional.huber_loss(out, label, delta=0.5)), places=5)
+        self.assertAlmostEqual(told['mean_absolute_error'], float((out - label).abs().mean()), places=5)
 
     def test_what_does_not_fit(self):
         for module, says in ((nn.Linear(3, 1), 'cannot be multiplied'),
