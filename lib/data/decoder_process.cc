@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
 constexpr char kProgramName[] = "muster-decoder";
+constexpr size_t kMostWords = 1000;  // of an error
 
 std::string ProgramOf(const DecoderOptions& options) {
   if (!options.program.empty()) return options.program;
@@ -190,7 +191,7 @@ absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
       if (!reader.AtEnd()) return absl::DataLossError("the process that decodes it talks nonsense");
       const MutexLock lock(mutex_);
       idle_.push_back(std::move(process));
-      if (is_error) return absl::DataLossError(text);
+      if (is_error) return absl::DataLossError(text.substr(0, kMostWords));
       return std::string(text);
     }
     ended = std::string(answer.status().message());

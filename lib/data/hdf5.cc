@@ -14,6 +14,8 @@ namespace muster {
 namespace {
 
 constexpr size_t kMostDimensions = 32;
+constexpr uint64_t kMostArrays = 20'000;                 // twice what a decoder tells of
+constexpr size_t kMostWords = 500;                       // of an error
 constexpr uint64_t kMostRowBytes = uint64_t{256} << 20;  // that pass through one answer
 constexpr uint64_t kBytesOfAnswer = uint64_t{8} << 20;
 // Deflate makes at most 1032 bytes of one; who tells of more has nothing there.
@@ -96,10 +98,12 @@ absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const Da
   if (!told.ok()) return Prefix(file.name(), told.status());
   WireReader reader(*told);
   std::vector<Hdf5Array> arrays;
-  for (uint64_t left = reader.Number(); reader.ok() && left > 0; --left) {
+  const uint64_t count = reader.Number();
+  if (count > kMostArrays) return Bad(file, "the process that decodes it talks nonsense");
+  for (uint64_t left = count; reader.ok() && left > 0; --left) {
     Hdf5Array& array = arrays.emplace_back();
     array.key = std::string(reader.Text());
-    array.why_not = std::string(reader.Text());
+    array.why_not = std::string(reader.Text().substr(0, kMostWords));
     const uint64_t type = reader.Number();
     array.rows = reader.Number();
     const uint64_t dimensions = reader.Number();

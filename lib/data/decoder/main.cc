@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -32,8 +33,11 @@ constexpr unsigned kLongerThanTheWorkerWaits = 5;  // seconds
 // Whatever a file makes of this process, it gets no more than this of the machine.
 bool Confine(uint64_t memory) {
   const auto limit = [](auto what, uint64_t most) {
-    const rlimit both{most, most};
-    return setrlimit(what, &both) == 0;
+    rlimit now{};
+    if (getrlimit(what, &now) != 0) return false;
+    const auto both = std::min<rlim_t>(most, now.rlim_max);  // a lower one cannot be raised
+    const rlimit wanted{both, both};
+    return setrlimit(what, &wanted) == 0;
   };
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   if (!limit(RLIMIT_AS, memory)) return false;  // their shadow memory is larger than any limit
