@@ -47,4 +47,4 @@ void Run(std::string_view input) { RunTensorFile(input); }
 }  // namespace
 }  // namespace muster::fuzz
 
-MUSTER_FUZZ_TARGET(muster::fuzz::kForm, muster::fuzz::ExpectAll, muster::fuzz::Run)
+MUSTER_FUZZ_TARGET(muster::fuzz::kForm, muster::fuzz::ExpectAll, muster::fuzz::Run);
