@@ -111,10 +111,10 @@ TEST_F(PlotTest, FoldersStandForAllTheirJobs) {
             0)
       << err_.str();
   // Their names are drawn: either may sort before the other.
-  EXPECT_THAT(Curves(),
-              UnorderedElementsAre(Pair(absl::StrCat("a (", folder_, ")"), ElementsAre(3)),
-                                   Pair(absl::StrCat("a (", other, ") #1"), ElementsAre(3)),
-                                   Pair(absl::StrCat("a (", other, ") #2"), ElementsAre(3))));
+  EXPECT_THAT(Curves(), testing::UnorderedElementsAre(
+                            Pair(absl::StrCat("a (", folder_, ")"), ElementsAre(3)),
+                            Pair(absl::StrCat("a (", other, ") #1"), ElementsAre(3)),
+                            Pair(absl::StrCat("a (", other, ") #2"), ElementsAre(3))));
   std::filesystem::remove_all(other);
 }
 
