@@ -135,7 +135,7 @@ class MakeAnyTaskTest : public PluginFolderTest {
     TrainingSpec training;
     training.task = task;
     training.parameters = std::move(parameters);
-    return MakeAnyTask(training, {folder_}, copied_);
+    return MakeAnyTask(training, DataPart::kTraining, {folder_}, copied_);
   }
   std::string Refusal(const std::string& task, ParameterValues parameters = {}) {
     const auto made = Make(task, std::move(parameters));
