@@ -186,6 +186,18 @@ std::string FailureText(const CLI::App* app, const CLI::Error& error) {
   return absl::StrCat(command, ": ", why, "\n", command, " --help explains what is allowed.\n");
 }
 
+CheckpointsArguments::Verb CheckpointsVerb(absl::string_view name) {
+  using Verb = CheckpointsArguments::Verb;
+  constexpr std::pair<absl::string_view, Verb> kVerbs[] = {{"list", Verb::kList},
+                                                           {"show", Verb::kShow},
+                                                           {"verify", Verb::kVerify},
+                                                           {"delete", Verb::kDelete},
+                                                           {"keep", Verb::kKeep}};
+  for (const auto& [known, verb] : kVerbs)
+    if (known == name) return verb;
+  return Verb::kList;
+}
+
 }  // namespace
 
 CommandLine::CommandLine() : app(kAbout, "muster") {
@@ -212,6 +224,7 @@ CommandLine::CommandLine() : app(kAbout, "muster") {
   AddEvaluate(app, evaluate);
   AddGenerate(app, generate);
   AddExport(app, exported);
+  AddCheckpoints(app, checkpoints);
   AddCompletion(app, completion);
   app.footer(kExamples);
 }
@@ -274,6 +287,9 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     parsed.arguments = line.generate;
   } else if (name == "export") {
     parsed.arguments = line.exported;
+  } else if (first.get_name() == "checkpoints") {
+    line.checkpoints.verb = CheckpointsVerb(given.get_name());
+    parsed.arguments = line.checkpoints;
   } else if (name == "completion") {
     parsed.arguments = line.completion;
   } else if (name == "doctor") {

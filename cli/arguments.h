@@ -262,10 +262,10 @@ struct DataArguments {
 
 // Of a checkpoint, which is used without its cluster.
 struct CheckpointArguments {
-  std::string job;  // empty: the one job of `dir`
+  std::string job;  // empty: the one job of `dir`; JOB@WHICH is `step`, too
   std::string dir = "muster-cluster";
-  std::string checkpoints;      // the job's own folder of checkpoints; empty: that in `dir`
-  std::optional<int64_t> step;  // empty: the newest
+  std::string checkpoints;  // the job's own folder of checkpoints; empty: that in `dir`
+  std::string step;         // or the name of one that is kept; empty: the newest
   bool json = false;
 };
 
@@ -288,6 +288,14 @@ struct ExportArguments : CheckpointArguments {
   bool optimizer = false;
 };
 
+struct CheckpointsArguments : CheckpointArguments {
+  enum class Verb { kList, kShow, kVerify, kDelete, kKeep };
+  Verb verb = Verb::kList;
+  std::string name;      // keep
+  bool release = false;  // keep: no more
+  bool force = false;    // delete
+};
+
 struct CompletionArguments {
   std::string shell;  // bash, zsh, fish: whose script is printed
   // Else the words after `muster` so far, the last of which is being typed.
@@ -297,7 +305,8 @@ struct CompletionArguments {
 using Arguments = std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments,
                                RemoteArguments, DemoArguments, CertsArguments, DoctorArguments,
                                TasksArguments, CheckArguments, DataArguments, EvaluateArguments,
-                               GenerateArguments, ExportArguments, CompletionArguments>;
+                               GenerateArguments, ExportArguments, CheckpointsArguments,
+                               CompletionArguments>;
 
 struct Parsed {
   Arguments arguments;

@@ -32,6 +32,7 @@ void AddData(CLI::App& app, DataArguments& data);
 void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate);
 void AddGenerate(CLI::App& app, GenerateArguments& generate);
 void AddExport(CLI::App& app, ExportArguments& arguments);
+void AddCheckpoints(CLI::App& app, CheckpointsArguments& arguments);
 void AddCompletion(CLI::App& app, CompletionArguments& completion);
 
 // All commands with all their options, and what they fill. It parses a command line, and says what
@@ -55,6 +56,7 @@ struct CommandLine {
   EvaluateArguments evaluate;
   GenerateArguments generate;
   ExportArguments exported;
+  CheckpointsArguments checkpoints;
   CompletionArguments completion;
   LogFlags log;
   std::string workers;      // of scale, which `remote` has as numbers

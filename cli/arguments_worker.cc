@@ -1,8 +1,10 @@
-// tasks, check, data, evaluate, generate and export, which need no cluster.
+// tasks, check, data, evaluate, generate, export and checkpoints, which need no cluster.
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "cli/arguments_parts.h"
+#include "lib/checkpoint/kept_name.h"
 
 namespace muster::cli {
 namespace {
@@ -68,15 +70,40 @@ constexpr char kExportFooter[] =
     "  muster export --dir runs/one -o model.safetensors\n"
     "  muster export JOB --dir cluster --step 500 --format pt --optimizer -o state.pt";
 
+constexpr char kCheckpointsFooter[] =
+    "They are read from the disk; whether their cluster runs does not matter, except for delete.\n"
+    "\n"
+    "Examples:\n"
+    "  muster checkpoints list --dir runs/one\n"
+    "  muster checkpoints keep JOB --dir cluster --step 500 --name before-cut\n"
+    "  muster export JOB@before-cut --dir cluster -o model.safetensors\n"
+    "  muster checkpoints verify --checkpoints /backup/JOB";
+
 constexpr char kGenerateFooter[] =
     "Of tasks that make text, such as code-lm. The same seed makes the same text.\n"
     "\n"
     "Example:\n"
     "  muster generate --dir runs/one --prompt 'int main(' --bytes 200 --seed 7";
 
+CLI::Validator StepOrName() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const bool is_number =
+            !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+        if (is_number) return WholeNumber()(text);
+        return IsKeptName(text) ? std::string()
+                                : absl::StrCat("'", text, "' is neither a step nor a name (",
+                                               kKeptNameRule, ")");
+      },
+      "");
+}
+
 // Which checkpoint.
 void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
-  command.add_option("job", checkpoint.job, "id of the job (default: the one job of --dir)")
+  command
+      .add_option("job", checkpoint.job,
+                  "id of the job (default: the one job of --dir); JOB@STEP and JOB@NAME say which "
+                  "checkpoint, too")
       ->type_name("JOB");
   command.add_option("--dir", checkpoint.dir, "folder of the run or of the cluster")
       ->capture_default_str()
@@ -87,8 +114,10 @@ void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
       ->type_name("FOLDER")
       ->excludes("--dir")
       ->excludes("job");
-  command.add_option("--step", checkpoint.step, "of the checkpoint (default: the newest)")
-      ->check(WholeNumber())
+  command
+      .add_option("--step", checkpoint.step,
+                  "of the checkpoint, or the name that it is kept by (default: the newest)")
+      ->check(StepOrName())
       ->type_name("STEP");
   command.add_flag("--json", checkpoint.json, "as one JSON object, for programs");
 }
@@ -190,6 +219,27 @@ void AddExport(CLI::App& app, ExportArguments& arguments) {
   command->add_flag("--optimizer", arguments.optimizer,
                     "the optimizer's state, too (safetensors and pt)");
   command->footer(kExportFooter);
+}
+
+void AddCheckpoints(CLI::App& app, CheckpointsArguments& arguments) {
+  CLI::App* command = app.add_subcommand(
+      "checkpoints", "list, show, verify, delete and keep checkpoints on this machine");
+  command->require_subcommand(1);
+  command->footer(kCheckpointsFooter);
+  const auto add = [&](const char* name, const char* about) {
+    CLI::App* verb = command->add_subcommand(name, about);
+    AddCheckpoint(*verb, arguments);
+    return verb;
+  };
+  add("list", "all of them: step, epoch, bytes, time, whether they are complete, and names");
+  add("show", "one of them: its members and tensors");
+  add("verify", "read every chunk and compare its checksum; all, or that of --step");
+  add("delete", "delete that of --step; the newest that is complete only with --force")
+      ->add_flag("--force", arguments.force,
+                 "also the newest that is complete, or one with a name");
+  CLI::App* keep = add("keep", "keep one under a name, whatever checkpoint.keep of the job says");
+  keep->add_option("--name", arguments.name, "of the checkpoint, such as best")->type_name("NAME");
+  keep->add_flag("--release", arguments.release, "keep it no more");
 }
 
 }  // namespace muster::cli

@@ -36,6 +36,7 @@
 #include "cli/agent.h"
 #include "cli/arguments.h"
 #include "cli/certs.h"
+#include "cli/checkpoints.h"
 #include "cli/cluster.h"
 #include "cli/complete.h"
 #include "cli/doctor/doctor.h"
@@ -48,6 +49,7 @@
 #include "cli/ssh_run.h"
 #include "cli/tokens.h"
 #include "cli/train.h"
+#include "coordinator/runtime/journal.h"
 #include "coordinator/service/cluster_authority.h"
 #include "coordinator/service/folder_answers.h"
 #include "lib/base/address_list.h"
@@ -58,6 +60,8 @@
 #include "lib/base/status.h"
 #include "lib/base/this_process.h"
 #include "lib/base/whole_file.h"
+#include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/files.h"
 #include "lib/identity/identity_source.h"
 #include "lib/identity/key_folder.h"
 #include "lib/identity/openssl_at_exit.h"
@@ -67,6 +71,7 @@
 #include "lib/launch/plaintext.h"
 #include "lib/launch/standard_output.h"
 #include "lib/log/log.h"
+#include "lib/storage/kv.h"
 #include "lib/transport/grpc/grpc_transport.h"
 
 namespace muster {
@@ -620,6 +625,26 @@ int Export(const cli::ExportArguments& arguments, StandardOutput& output) {
                                 "muster");
 }
 
+// In the store of a cluster that does not run.
+absl::Status ForgetCheckpoint(const std::string& dir, const std::string& job, LineageNumber lineage,
+                              Step step) {
+  const std::string store = coordinator::JournalOf(dir + "/store");
+  std::error_code error;
+  if (!std::filesystem::exists(store, error)) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Kv> kv,
+                          OpenRocks(store, coordinator::JournalFamilies()));
+  return Catalogue(*kv).Remove(job, lineage, step,
+                               *CheckpointFilesIn(absl::StrCat(dir, "/checkpoints/", job)));
+}
+
+int Checkpoints(const cli::CheckpointsArguments& arguments, StandardOutput& output) {
+  const absl::Status done = cli::Checkpoints(arguments, ForgetCheckpoint, std::cout);
+  if (!done.ok())
+    std::cerr << "muster checkpoints: " << PrintableLines(done.message()) << std::endl;
+  return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),
+                                "muster");
+}
+
 int Main(int argc, char** argv) {
   KeepOpenSslAtExit();
   EndInWordsAtLimits("muster", kExitLater);
@@ -659,6 +684,8 @@ int Main(int argc, char** argv) {
     if (code) return *code;
   if (const auto* exported = std::get_if<cli::ExportArguments>(&parsed.arguments))
     return Export(*exported, output);
+  if (const auto* checkpoints = std::get_if<cli::CheckpointsArguments>(&parsed.arguments))
+    return Checkpoints(*checkpoints, output);
   if (const auto* completion = std::get_if<cli::CompletionArguments>(&parsed.arguments))
     return Complete(*completion, output);
   // What follows goes on without its output: what it starts is what counts.

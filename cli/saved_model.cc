@@ -2,47 +2,25 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/cluster_folder.h"
 #include "lib/base/status.h"
+#include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
 
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<std::string> FolderOf(const CheckpointArguments& checkpoint) {
-  if (!checkpoint.checkpoints.empty()) return checkpoint.checkpoints;
-  std::string job = checkpoint.job;
-  if (job.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(job, OnlyJobIn(checkpoint.dir));
-  }
-  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
-  return absl::StrCat(checkpoint.dir, "/checkpoints/", job);
-}
-
-// The newest, or that of the step; of several lineages the last one's.
-absl::StatusOr<CheckpointPlace> Choose(const std::vector<CheckpointPlace>& places,
-                                       const std::string& folder, std::optional<int64_t> step) {
-  if (places.empty())
-    return absl::NotFoundError(absl::StrCat(folder,
-                                            " holds no checkpoint: name the folder of a "
-                                            "run by --dir, or that of a job's checkpoints "
-                                            "by --checkpoints"));
-  const CheckpointPlace* chosen = nullptr;
-  std::set<int64_t> steps;
-  for (const CheckpointPlace& place : places) {
-    steps.insert(place.second.value());
-    if (step && place.second.value() != *step) continue;
-    if (chosen == nullptr || *chosen < place) chosen = &place;
-  }
-  if (chosen != nullptr) return *chosen;
-  return absl::NotFoundError(absl::StrCat(folder, " holds no checkpoint of step ", *step,
-                                          "; there are those of ", absl::StrJoin(steps, ", ")));
+std::optional<int64_t> StepIn(const std::string& which) {
+  int64_t step = 0;
+  return absl::SimpleAtoi(which, &step) ? std::optional(step) : std::nullopt;
 }
 
 absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArguments& model,
@@ -62,11 +40,58 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
 
 }  // namespace
 
+absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint) {
+  if (!checkpoint.checkpoints.empty()) return checkpoint.checkpoints;
+  std::string job = checkpoint.job.substr(0, checkpoint.job.find('@'));
+  if (job.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(job, OnlyJobIn(checkpoint.dir));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckJobId(job));
+  return absl::StrCat(checkpoint.dir, "/checkpoints/", job);
+}
+
+std::string WhichOf(const CheckpointArguments& checkpoint) {
+  const size_t at = checkpoint.job.find('@');
+  return at == std::string::npos || !checkpoint.step.empty() ? checkpoint.step
+                                                             : checkpoint.job.substr(at + 1);
+}
+
+absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& places,
+                                            const std::string& folder, const std::string& which) {
+  if (places.empty())
+    return absl::NotFoundError(absl::StrCat(folder,
+                                            " holds no checkpoint: name the folder of a "
+                                            "run by --dir, or that of a job's checkpoints "
+                                            "by --checkpoints"));
+  const std::optional<int64_t> step = StepIn(which);
+  const CheckpointPlace* chosen = nullptr;
+  std::set<int64_t> steps;
+  std::set<std::string> names;
+  for (const auto& [place, name] : places) {
+    steps.insert(place.second.value());
+    if (!name.empty()) names.insert(name);
+    const bool is_meant = step ? place.second.value() == *step : which.empty() || name == which;
+    if (!is_meant) continue;
+    if (chosen == nullptr || *chosen < place) chosen = &place;
+  }
+  if (chosen != nullptr) return *chosen;
+  if (step)
+    return absl::NotFoundError(absl::StrCat(folder, " holds no checkpoint of step ", *step,
+                                            "; there are those of ", absl::StrJoin(steps, ", ")));
+  return absl::NotFoundError(absl::StrCat(
+      folder, " holds no checkpoint that is kept as '", which, "'; ",
+      names.empty() ? "none has a name" : absl::StrCat("there are ", absl::StrJoin(names, ", "))));
+}
+
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string folder, FolderOf(checkpoint));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places,
-                          CheckpointPlacesIn(*CheckpointFilesIn(folder)));
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, Choose(places, folder, checkpoint.step));
+  MUSTER_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolderOf(checkpoint));
+  const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(folder);
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places, CheckpointPlacesIn(*files));
+  std::vector<NamedPlace> named;
+  for (const CheckpointPlace& place : places)
+    named.push_back({place, ReadKeptName(*files, place.first, place.second).value_or("")});
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
+                          ChoosePlace(named, folder, WhichOf(checkpoint)));
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second)};
 }
 

@@ -7,8 +7,23 @@
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
 #include "cli/in_worker.h"
+#include "lib/checkpoint/manifest_file.h"
 
 namespace muster::cli {
+
+// The job's folder of checkpoints, which need not be there. Errors as of FindCheckpoint.
+absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint);
+// Its step, or its name; empty: the newest.
+std::string WhichOf(const CheckpointArguments& checkpoint);
+
+struct NamedPlace {
+  CheckpointPlace place;
+  std::string name;  // that it is kept by; empty: none
+};
+// Of these, of a step the one of the last lineage. kNotFound: none, and those that are there are
+// named.
+absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& places,
+                                            const std::string& folder, const std::string& which);
 
 struct FoundCheckpoint {
   std::string folder;    // of the job's checkpoints

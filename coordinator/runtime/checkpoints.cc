@@ -50,11 +50,12 @@ absl::StatusOr<Manifest> CommitCheckpoint(Catalogue catalogue, ManifestFile file
 }
 
 absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const Manifest& newest,
-                              const std::vector<Lineage>& lineages, int32_t keep) {
+                              const std::vector<Lineage>& lineages, const KeepRule& keep) {
   const Allowed allowed = [&](LineageNumber lineage, Step step) {
     return OnAncestry(lineages, lineage, step);
   };
-  const absl::Status pruned = catalogue.Prune(newest.job, allowed, std::max(1, keep), files);
+  const absl::Status pruned =
+      catalogue.Prune(newest.job, allowed, KeepRule(std::max(1, keep.last), keep.every), files);
   if (!pruned.ok()) LogWarning("old checkpoints of job %s stay: %s", newest.job, pruned.message());
   const absl::Status removed =
       catalogue.RemoveOrphans(files, newest.job, newest.lineage, newest.step);

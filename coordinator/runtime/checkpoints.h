@@ -26,10 +26,10 @@ absl::StatusOr<Manifest> CommitCheckpoint(Catalogue catalogue, ManifestFile file
                                           CheckpointFiles& files, bool replaces,
                                           int64_t unix_seconds);
 
-// Removes checkpoints beyond the newest `keep` on the ancestry, then files of aborted rounds of
+// Removes checkpoints on the ancestry that `keep` does not keep, then files of aborted rounds of
 // this cluster before `newest`. A failure is only logged and told: the next commit tries again.
 absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const Manifest& newest,
-                              const std::vector<Lineage>& lineages, int32_t keep);
+                              const std::vector<Lineage>& lineages, const KeepRule& keep);
 
 // What a crash left between the first byte of an adopted job's checkpoint and the journalling of
 // the job, or amid the removal of such a copy: checkpoints and files of jobs that the journal does

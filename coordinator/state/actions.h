@@ -229,12 +229,12 @@ struct CommitManifest {
   Manifest manifest;      // time and total are filled in by the driver
   bool replaces = false;  // one of its lineage and step, which cannot be read
 };
-// Off the driver's thread, in order with commits of the job: all but the newest `keep` go, and what
-// aborted rounds left.
+// Off the driver's thread, in order with commits of the job: all but those that `keep` keeps go,
+// and what aborted rounds left.
 struct PruneManifests {
   Manifest newest;
   std::vector<Lineage> lineages;
-  int32_t keep = 1;
+  KeepRule keep;
 };
 struct ComputeDigest {
   std::string job;

@@ -71,7 +71,7 @@ bool CheckpointRounds::HasAllOf(LineageNumber lineage, Step step) const {
 
 std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manifest,
                                                            const std::vector<Lineage>& lineages,
-                                                           size_t keep) {
+                                                           const KeepRule& keep) {
   std::erase_if(committed_, [&](const Manifest& m) {
     const bool is_replaced = m.lineage == manifest.lineage && m.step == manifest.step;
     return is_replaced || !OnAncestry(lineages, m.lineage, m.step);

@@ -37,11 +37,12 @@ class CheckpointRounds {
   // All its parts are there: it is committed, or being committed, and can be read, as far as is
   // known. What a member could not write of it once more is not missing.
   bool HasAllOf(LineageNumber lineage, Step step) const;
-  // Keeps the newest `keep` on the ancestry and the newest that is finite, as the catalogue does:
-  // others can never be gone back to. What was collected for this one and older ones is to be
-  // acknowledged.
+  // Of those on the ancestry it keeps what `keep` says and the newest that is finite, as the
+  // catalogue does: to others nobody goes back by himself. What was collected for this one and
+  // older ones is to be acknowledged.
   std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest,
-                                           const std::vector<Lineage>& lineages, size_t keep);
+                                           const std::vector<Lineage>& lineages,
+                                           const KeepRule& keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
   void TryAgain();

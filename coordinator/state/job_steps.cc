@@ -279,9 +279,10 @@ void JobRun::On(const ManifestCommitted& committed) {
   const Manifest& m = committed.manifest;
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
-  const int32_t keep = journal_.spec.runtime.checkpoint.keep;
+  const CheckpointPolicy& policy = journal_.spec.runtime.checkpoint;
+  const KeepRule keep(policy.keep, policy.keep_every);
   const std::vector<SegmentToAcknowledge> to_acknowledge =
-      checkpoints_.Commit(m, journal_.lineages, static_cast<size_t>(std::max(1, keep)));
+      checkpoints_.Commit(m, journal_.lineages, keep);
   Do(PruneManifests{m, journal_.lineages, keep});
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();

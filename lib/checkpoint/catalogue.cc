@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
+#include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/wire/manifest_codec.h"
@@ -55,6 +56,8 @@ absl::StatusOr<std::string> ClusterOf(const CheckpointFiles& files, const std::s
   absl::ConsumeSuffix(&name, kTemporarySuffix);
   if (name == kManifestFile || absl::EndsWith(name, absl::StrCat("/", kManifestFile)))
     return ReadManifestCluster(files, file);
+  if (absl::EndsWith(name, absl::StrCat("/", kKeptFile)))
+    return ReadManifestCluster(files, absl::StrCat(FolderOf(file), "/", kManifestFile));
   MUSTER_ASSIGN_OR_RETURN(SegmentMeta meta, ReadSegmentMeta(files, file));
   return std::move(meta.cluster);
 }
@@ -75,7 +78,10 @@ absl::Status DeleteFiles(CheckpointFiles& files, const Manifest& manifest,
                          const std::string& cluster) {
   const std::string own = ManifestFileOf(manifest.lineage, manifest.step);
   MUSTER_ASSIGN_OR_RETURN(const bool is_theirs, IsOfAnotherCluster(files, own, cluster));
-  if (!is_theirs) MUSTER_RETURN_IF_ERROR(files.Remove(own));
+  if (!is_theirs) {
+    MUSTER_RETURN_IF_ERROR(files.Remove(own));
+    MUSTER_RETURN_IF_ERROR(files.Remove(KeptFileOf(manifest.lineage, manifest.step)));
+  }
   files.RemoveFolder(FolderOf(own));
   for (const Segment& segment : manifest.segments) {
     MUSTER_RETURN_IF_ERROR(files.Remove(segment.file));
@@ -89,13 +95,14 @@ using Place = std::pair<LineageNumber, Step>;
 
 bool IsCheckpointFile(absl::string_view name) {
   absl::ConsumeSuffix(&name, kTemporarySuffix);
-  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile;
+  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile;
 }
 
 std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
   std::set<std::string> files;
   for (const Manifest& manifest : manifests) {
     files.insert(ManifestFileOf(manifest.lineage, manifest.step));
+    files.insert(KeptFileOf(manifest.lineage, manifest.step));
     for (const Segment& segment : manifest.segments) files.insert(segment.file);
   }
   return files;
@@ -255,18 +262,22 @@ absl::Status Catalogue::RemoveAll(const std::string& job, CheckpointFiles& files
   return absl::OkStatus();
 }
 
-absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, int32_t keep,
+absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, const KeepRule& rule,
                               CheckpointFiles& files) {
-  if (keep < 1)
-    return absl::InvalidArgumentError(absl::StrCat("keep: ", keep, " is out of range, at least 1"));
+  if (rule.last < 1)
+    return absl::InvalidArgumentError(
+        absl::StrCat("keep: ", rule.last, " is out of range, at least 1"));
   MUSTER_ASSIGN_OR_RETURN(const Listing listing, List(job));
   std::vector<Manifest> candidates, removed;
   for (const Manifest& m : listing.manifests)
     (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
-  const std::vector<bool> kept = Kept(candidates, static_cast<size_t>(keep));
+  const std::vector<bool> kept = Kept(candidates, rule);
   for (size_t i = 0; i < candidates.size(); ++i)
     if (!kept[i]) removed.push_back(candidates[i]);
-  for (const Manifest& m : removed) MUSTER_RETURN_IF_ERROR(Remove(job, m.lineage, m.step, files));
+  for (const Manifest& m : removed) {
+    MUSTER_ASSIGN_OR_RETURN(const bool has_name, IsKept(files, m.lineage, m.step));
+    if (!has_name) MUSTER_RETURN_IF_ERROR(Remove(job, m.lineage, m.step, files));
+  }
   return absl::OkStatus();
 }
 

@@ -65,9 +65,10 @@ class Catalogue {
   // error, kUnavailable, is told once all else is done.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       CheckpointFiles& files);
-  // Keeps the newest `keep` (at least 1) allowed checkpoints, and the newest one that is finite;
-  // every other one of the job is removed.
-  absl::Status Prune(const std::string& job, const Allowed& allowed, int32_t keep,
+  // Keeps what `rule` says of the allowed checkpoints, the newest one that is finite, and those
+  // that have a name (kept_name.h), also where they are not allowed; every other one of the job is
+  // removed.
+  absl::Status Prune(const std::string& job, const Allowed& allowed, const KeepRule& rule,
                      CheckpointFiles& files);
   // Takes every manifest of the job out, synced; then deletes all its checkpoint files, and the
   // folders that are empty then. Files we did not make are left alone. Broken off, it can be

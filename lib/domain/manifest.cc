@@ -87,13 +87,15 @@ bool IsFinite(const Manifest& manifest) {
                      [](const Segment& segment) { return segment.finite; });
 }
 
-std::vector<bool> Kept(const std::vector<Manifest>& manifests, size_t keep) {
+std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule) {
+  const auto keep = static_cast<size_t>(std::max(1, rule.last));
   std::vector<bool> kept(manifests.size(), false);
   bool finite = false;
   for (size_t i = manifests.size(); i-- > 0;) {
     const bool newest_finite = !finite && IsFinite(manifests[i]);
     finite = finite || newest_finite;
     kept[i] = newest_finite || manifests.size() - i <= keep;
+    if (rule.every > 0 && manifests[i].step.value() % rule.every == 0) kept[i] = true;
   }
   return kept;
 }

@@ -67,8 +67,14 @@ bool IsSafeRelativeName(absl::string_view name);
 // No value of the state is an infinity or not a number (buffers apart).
 bool IsFinite(const Manifest& manifest);
 
-// Which of these, oldest first, are kept: the newest `keep`, and the newest one that is finite.
-std::vector<bool> Kept(const std::vector<Manifest>& manifests, size_t keep);
+// Which checkpoints of a job are kept.
+struct KeepRule {
+  KeepRule(int32_t the_last = 1, int64_t the_every = 0) : last(the_last), every(the_every) {}
+  int32_t last;   // the newest ones, at least 1
+  int64_t every;  // besides, those whose step is a multiple of this; 0: none
+};
+// Which of these, oldest first, are kept: those of the rule, and the newest one that is finite.
+std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule);
 
 // Every (slot, chunk) exactly once and of the right size, entries inside their files, safe and
 // distinct file names, the sizes' sum right, the recorded layout equal to `layout`.

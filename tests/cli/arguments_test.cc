@@ -354,6 +354,37 @@ TEST(ArgumentsTest, AFolderStandsForItsJob) {
   EXPECT_EQ(Parse({"history", "a", "--csv", "--json"}).exit_code, 64);
 }
 
+TEST(ArgumentsTest, ACheckpointIsNamedByItsStepOrItsName) {
+  using Verb = CheckpointsArguments::Verb;
+  const std::pair<const char*, Verb> verbs[] = {{"list", Verb::kList},
+                                                {"show", Verb::kShow},
+                                                {"verify", Verb::kVerify},
+                                                {"delete", Verb::kDelete},
+                                                {"keep", Verb::kKeep}};
+  for (const auto& [name, verb] : verbs) {
+    const Parsed parsed =
+        Parse({"checkpoints", name, "job@best", "--dir", "runs/one", "--step", "40", "--json"});
+    ASSERT_EQ(parsed.exit_code, std::nullopt) << parsed.text;
+    const auto& given = std::get<CheckpointsArguments>(parsed.arguments);
+    EXPECT_EQ(given.verb, verb) << name;
+    EXPECT_EQ(given.job, "job@best");
+    EXPECT_EQ(given.dir, "runs/one");
+    EXPECT_EQ(given.step, "40");
+    EXPECT_TRUE(given.json);
+  }
+  EXPECT_EQ(Parse({"checkpoints"}).exit_code, 64);
+  EXPECT_EQ(Parse({"checkpoints", "list", "--force"}).exit_code, 64);
+  EXPECT_TRUE(std::get<CheckpointsArguments>(
+                  Parse({"checkpoints", "delete", "--step", "1", "--force"}).arguments)
+                  .force);
+  const auto keep = std::get<CheckpointsArguments>(
+      Parse({"checkpoints", "keep", "--step", "best", "--release"}).arguments);
+  EXPECT_EQ(keep.step, "best");
+  EXPECT_TRUE(keep.release);
+  for (const char* which : {"Best", "a b", "-3", "1.5", "9223372036854775808"})
+    EXPECT_EQ(Parse({"export", "-o", "f", "--step", which}).exit_code, 64) << which;
+}
+
 TEST(ArgumentsTest, APlotIsOfSeveralJobsOrFolders) {
   const auto plot =
       std::get<RemoteArguments>(Parse({"plot", "a", "b", "-o", "x.svg", "--smooth"}).arguments);

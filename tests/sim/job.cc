@@ -91,7 +91,7 @@ coordinator::RecentSteps JobStore::Recent() const {
 void JobStore::Prune(const coordinator::PruneManifests& prune) {
   std::erase_if(catalogue,
                 [&](const Manifest& m) { return !OnAncestry(prune.lineages, m.lineage, m.step); });
-  const std::vector<bool> kept = Kept(catalogue, static_cast<size_t>(std::max(1, prune.keep)));
+  const std::vector<bool> kept = Kept(catalogue, prune.keep);
   std::erase_if(catalogue, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
 }
 

@@ -112,7 +112,7 @@ TEST(CheckpointRounds, KeepsTheNewestManifestsOnTheAncestry) {
     std::vector<Lineage> lineages;
     std::vector<Manifest> before;
     Manifest committed;
-    size_t keep;
+    int32_t keep;
     std::vector<Manifest> left;
   };
   const std::vector<Lineage> back_to_4 = {kOneLineage[0],

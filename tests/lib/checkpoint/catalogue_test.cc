@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "tests/lib/checkpoint/support.h"
 #include "tests/support/faulty_kv.h"
@@ -120,6 +121,37 @@ TEST_F(CatalogueTest, PruneKeepsTheNewestOfTheAncestry) {
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-30"));
   ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 5, *files_).ok());
   EXPECT_EQ(Listed().size(), 2u);
+}
+
+TEST_F(CatalogueTest, PruneKeepsEachSoManieth) {
+  for (const int64_t step : {10, 15, 20, 25, 30}) CommitAt(1, step);
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 10}, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:10", "1:20", "1:30"));
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 20}, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "1:30"));
+}
+
+// Also where the job went back and left it out.
+TEST_F(CatalogueTest, PruneKeepsWhatHasANameUntilTheJobGoes) {
+  CommitAt(1, 10);
+  CommitAt(1, 20);
+  CommitAt(1, 30);
+  CommitAt(2, 15);
+  for (const int64_t step : {20, 30})
+    ASSERT_TRUE(
+        WriteKeptName(*files_, LineageNumber(1), Step(step), absl::StrCat("at-", step)).ok());
+  const Allowed ancestry = [](LineageNumber l, Step s) {
+    return l == LineageNumber(2) || s <= Step(10);
+  };
+  ASSERT_TRUE(catalogue_.Prune(kJob, ancestry, 1, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "1:30", "2:15"));
+  ASSERT_TRUE(catalogue_.RemoveOrphans(*files_, kJob, LineageNumber(3), Step(1)).ok());
+  EXPECT_EQ(ReadKeptName(*files_, LineageNumber(1), Step(20)).value(), "at-20");
+  ASSERT_TRUE(catalogue_.Remove(kJob, LineageNumber(1), Step(20), *files_).ok());
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-20"));
+  ASSERT_TRUE(catalogue_.RemoveAll(kJob, *files_).ok());
+  EXPECT_FALSE(std::filesystem::exists(dir_)) << "nothing is left of it";
 }
 
 // A job that diverges must not push out what there is to go back to.

@@ -1,0 +1,25 @@
+// muster checkpoints: what lies in a job's folder of checkpoints, read and changed on this machine.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "cli/arguments.h"
+#include "lib/base/ids.h"
+
+namespace muster::cli {
+
+// Takes a checkpoint out of the store of the cluster in `dir`, in which nothing runs, before its
+// files go. OK where there is no store, or it does not know the checkpoint.
+using ForgetCheckpoint = std::function<absl::Status(const std::string& dir, const std::string& job,
+                                                    LineageNumber lineage, Step step)>;
+
+// Does what is asked and tells of it on `out`. Errors as of FindCheckpoint; kDataLoss: a checkpoint
+// is damaged; kFailedPrecondition: it may not go, or something runs in the folder;
+// kAlreadyExists: another one has the name.
+absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetCheckpoint& forget,
+                         std::ostream& out);
+
+}  // namespace muster::cli

@@ -1,0 +1,159 @@
+// muster checkpoints on what a real job has left: what `checkpoint.keep` keeps, names that outlive
+// it, damage that is found, and checkpoints that go while the job goes on from what is left.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr char kMuster[] = MUSTER_PROGRAMS "/muster";
+
+struct Answer {
+  int code = 0;
+  std::string text;
+  nlohmann::json json;  // where that was asked for
+};
+
+Answer Ask(std::vector<std::string> words) {
+  words.insert(words.begin(), kMuster);
+  const bool as_json = words.back() == "--json";
+  Program program(std::move(words));
+  Answer answer{.code = program.End()};
+  answer.text = program.output();
+  if (as_json && answer.code == 0) answer.json = nlohmann::json::parse(answer.text);
+  return answer;
+}
+
+class CheckpointsTest : public testing::Test {
+ protected:
+  CheckpointsTest() : spec_(LanguageSpec(folder_ / "data", 4, 10)) {}
+
+  // Until that many steps are done, with a checkpoint at the end alone.
+  TrainRun Run(int steps, const std::string& keep) {
+    return Train({.spec = spec_,
+                  .dir = dir_,
+                  .settings = {absl::StrCat("steps=", steps),
+                               absl::StrCat("checkpoint={every_seconds: 0, keep: ", keep, "}")}});
+  }
+  void RunEach(const std::vector<int>& steps, const std::string& keep) {
+    for (const int step : steps) ASSERT_EQ(Run(step, keep).exit_code, 0);
+  }
+  std::vector<int64_t> Steps() {
+    const Answer list = Ask({"checkpoints", "list", "--dir", dir_, "--json"});
+    EXPECT_EQ(list.code, 0) << list.text;
+    std::vector<int64_t> steps;
+    for (const auto& one : list.json["checkpoints"]) {
+      EXPECT_TRUE(one["complete"]) << one;
+      steps.push_back(one["step"]);
+    }
+    return steps;
+  }
+  Answer Do(const std::string& verb, const std::string& step, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {"checkpoints", verb, "--dir", dir_, "--step", step};
+    words.insert(words.end(), more.begin(), more.end());
+    return Ask(words);
+  }
+
+  const Folder folder_;
+  const std::string dir_ = folder_ / "job";
+  const std::string spec_;
+};
+
+TEST_F(CheckpointsTest, WhatIsKeptAndWhatIsNamedOutlivesTheRest) {
+  RunEach({2, 4, 6, 8, 10}, "{last: 1, every: 4}");
+  EXPECT_THAT(Steps(), ElementsAre(4, 8, 10));
+  const Answer kept = Do("keep", "8", {"--name", "before-more"});
+  EXPECT_EQ(kept.code, 0) << kept.text;
+  const Answer taken = Do("keep", "4", {"--name", "before-more"});
+  EXPECT_EQ(taken.code, kExitBadConfiguration) << taken.text;
+  EXPECT_THAT(taken.text, HasSubstr("step 8 is kept as 'before-more'"));
+  // The job goes on, and now keeps the newest alone.
+  const TrainRun more = Run(14, "1");
+  ASSERT_EQ(more.exit_code, 0) << more.Trace();
+  EXPECT_THAT(Steps(), ElementsAre(8, 14));
+  const std::string job = more.result.value("job", "");
+  const Answer exported = Ask(
+      {"export", job + "@before-more", "--dir", dir_, "-o", folder_ / "w.safetensors", "--json"});
+  ASSERT_EQ(exported.code, 0) << exported.text;
+  EXPECT_EQ(exported.json["step"], 8);
+  const Answer nothing = Ask({"export", job + "@other", "--dir", dir_, "-o", folder_ / "x"});
+  EXPECT_EQ(nothing.code, kExitBadConfiguration);
+  EXPECT_THAT(nothing.text, HasSubstr("kept as 'other'; there are before-more"));
+  EXPECT_EQ(Do("keep", "before-more", {"--release"}).code, 0);
+  ASSERT_EQ(Run(18, "1").exit_code, 0);
+  EXPECT_THAT(Steps(), ElementsAre(18));
+}
+
+TEST_F(CheckpointsTest, TheJobGoesOnFromWhatIsLeft) {
+  RunEach({6, 8, 10}, "3");
+  EXPECT_THAT(Steps(), ElementsAre(6, 8, 10));
+  const Answer newest = Do("delete", "10");
+  EXPECT_EQ(newest.code, kExitBadConfiguration) << newest.text;
+  EXPECT_THAT(newest.text, HasSubstr("--force deletes it all the same"));
+  const Answer older = Do("delete", "8");
+  EXPECT_EQ(older.code, 0) << older.text;
+  EXPECT_EQ(Do("delete", "8").code, kExitBadConfiguration) << "it is gone";
+  EXPECT_EQ(Do("delete", "10", {"--force"}).code, 0);
+  EXPECT_THAT(Steps(), ElementsAre(6));
+  const TrainRun run = Run(12, "3");
+  ExpectDone(run, dir_);
+  EXPECT_EQ(FirstStepOf(run), 6);
+  EXPECT_EQ(run.result.value("digest", ""), [&] {
+    const TrainRun undisturbed =
+        Train({.spec = spec_, .dir = folder_ / "undisturbed", .settings = {"steps=12"}});
+    return undisturbed.result.value("digest", "none");
+  }());
+}
+
+TEST_F(CheckpointsTest, ShowAndVerifyTellWhatIsThere) {
+  RunEach({8, 10}, "2");
+  const Answer shown = Do("show", "8", {"--json"});
+  ASSERT_EQ(shown.code, 0) << shown.text;
+  EXPECT_EQ(shown.json["slots"], 2);
+  EXPECT_EQ(shown.json["members"].size(), 1u);
+  EXPECT_GT(shown.json["tensors"].size(), 10u);
+  EXPECT_EQ(shown.json["spec"]["task"], "code-lm");
+  EXPECT_EQ(Ask({"checkpoints", "verify", "--dir", dir_}).code, 0);
+  DamageFile(absl::StrCat(dir_, "/checkpoints/", shown.json["job"].get<std::string>(), "/",
+                          shown.json["members"][0]["file"].get<std::string>()));
+  const Answer damaged = Ask({"checkpoints", "verify", "--dir", dir_});
+  EXPECT_EQ(damaged.code, kExitBadData);
+  EXPECT_THAT(damaged.text,
+              testing::AllOf(HasSubstr("step 10"), HasSubstr("sound"), HasSubstr(".segment'")));
+  EXPECT_EQ(Do("verify", "10").code, 0);
+}
+
+TEST_F(CheckpointsTest, NothingIsDeletedUnderAJobThatRuns) {
+  Answer refused, kept;
+  const TrainRun run = Train(
+      {.spec = spec_,
+       .dir = dir_,
+       .settings = {"steps=1000000", "checkpoint={every_steps: 2, every_seconds: 0, keep: 20}"},
+       .on_event =
+           [&](const nlohmann::json& event) {
+             if (event.value("event", "") != "step" || event.value("step", 0) != 200) return;
+             kept = Ask({"checkpoints", "keep", "--dir", dir_, "--name", "midway"});
+             refused = Ask({"checkpoints", "delete", "--dir", dir_, "--step", "midway", "--force"});
+           },
+       .interrupt_at = [&](const nlohmann::json&) { return !refused.text.empty(); }});
+  EXPECT_EQ(run.result.value("state", ""), "stopped") << run.Trace();
+  EXPECT_EQ(kept.code, 0) << kept.text;
+  EXPECT_EQ(refused.code, kExitBadConfiguration);
+  EXPECT_THAT(refused.text, HasSubstr("something runs in"));
+  const Answer shown = Do("show", "midway");
+  EXPECT_EQ(shown.code, 0) << shown.text;
+}
+
+}  // namespace
+}  // namespace muster::integration
