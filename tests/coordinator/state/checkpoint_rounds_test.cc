@@ -245,5 +245,12 @@ TEST(LastCheckpoint, KnowsSinceWhenItIsWaitedFor) {
   EXPECT_EQ(last.WaitsSince(Time(seconds(9))), Time(seconds(9)));
 }
 
+TEST(CheckpointRounds, EachSoManiethIsKeptBesideTheNewest) {
+  CheckpointRounds rounds({ManifestAt(4), ManifestAt(6), ManifestAt(8)});
+  rounds.Commit(ManifestAt(10), kOneLineage, {1, 4});
+  EXPECT_EQ(rounds.committed(),
+            (std::vector<Manifest>{ManifestAt(4), ManifestAt(8), ManifestAt(10)}));
+}
+
 }  // namespace
 }  // namespace muster::coordinator
