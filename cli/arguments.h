@@ -302,11 +302,11 @@ struct CompletionArguments {
   std::vector<std::string> words;
 };
 
-using Arguments = std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments,
-                               RemoteArguments, DemoArguments, CertsArguments, DoctorArguments,
-                               TasksArguments, CheckArguments, DataArguments, EvaluateArguments,
-                               GenerateArguments, ExportArguments, CheckpointsArguments,
-                               CompletionArguments>;
+using Arguments =
+    std::variant<TrainArguments, RunArguments, UpArguments, AgentArguments, RemoteArguments,
+                 DemoArguments, CertsArguments, DoctorArguments, TasksArguments, CheckArguments,
+                 DataArguments, EvaluateArguments, GenerateArguments, ExportArguments,
+                 CheckpointsArguments, CompletionArguments>;
 
 struct Parsed {
   Arguments arguments;

@@ -97,7 +97,7 @@ TEST(JobProto, KeepIsANumberAndBesidesWhatIsKeptForEver) {
   EXPECT_EQ(FromProto(message)->runtime.checkpoint.keep, 3);
   message.mutable_checkpoint()->set_keep_every(-1);
   EXPECT_EQ(FromProto(message).status().message(),
-            "checkpoint.keep.every: -1 is out of range; allowed: 0 to 1099511627776");
+            "checkpoint.keep.every: '-1' is out of range; allowed: 0 to 1099511627776");
 }
 
 void AddNames(const google::protobuf::Descriptor& message, const std::string& prefix,
