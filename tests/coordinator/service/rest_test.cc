@@ -819,7 +819,9 @@ TEST_F(RestTest, TheHistoryComesInParts) {
   api_.history = {
       .steps = {{.step = 7, .lineage = 2, .unix_ms = 1'000, .loss = 0.5, .learning_rate = 0.25}},
       .next = 8};
-  const Json part = Get("/v1/jobs/a/history?from=7&lineage=2&limit=1");
+  Json part = Get("/v1/jobs/a/history?from=7&lineage=2&limit=1");
+  EXPECT_EQ(part["steps"][0]["validation"], Json::array());
+  part["steps"][0].erase("validation");  // in the file a field for each metric
   EXPECT_EQ(api_.asked_of_history.from, 7);
   EXPECT_EQ(api_.asked_of_history.lineage, 2);
   EXPECT_EQ(api_.asked_of_history.limit, 1);
