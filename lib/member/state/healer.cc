@@ -55,7 +55,10 @@ void Healer::Handle(const MemberId& from, const Pieces& pieces, std::optional<He
                     Outcome& out) {
   if (!Names(from)) return out.Refuse("it is no member of this view");
   if (pieces.lineage != plan_.lineage) return out.Refuse("pieces of another lineage");
-  if (state && pieces.record && pieces.record->step == state->step())
+  // A server without the sums may have done the step in an older view than those whose records
+  // count.
+  const bool counts = pieces.record && !(pieces.record->without_weight && config_->has_sums());
+  if (state && counts && pieces.record->step == state->step())
     state->open.SetRecord(*pieces.record);
   std::vector<ChunkId> wanted = Arrive(pieces);
   if (wanted.empty()) return out.Drop("nothing that is still wanted");
