@@ -341,8 +341,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"schedule: {kind: one_cycle, warmup_steps: 5}", "schedule.warmup_steps",
                  "a.yaml:3: schedule.warmup_steps: is for every schedule.kind but one_cycle, "
                  "which has schedule.pct_start; remove it"},
-        BadInput{"schedule: {gamma: 0.5}", "schedule.gamma",
-                 "a.yaml:3: schedule.gamma: is for schedule.kind: step, milestones, plateau; remove it"},
+        BadInput{
+            "schedule: {gamma: 0.5}", "schedule.gamma",
+            "a.yaml:3: schedule.gamma: is for schedule.kind: step, milestones, plateau; remove it"},
         BadInput{"optimizer: {nesterov: true}", "optimizer.nesterov",
                  "a.yaml:3: optimizer.nesterov: is for optimizer.kind: momentum; remove it"},
         BadInput{"optimizer: {weight_decay_on: matrices}", "optimizer.weight_decay_on",
