@@ -69,7 +69,9 @@ bool IsFinite(const Manifest& manifest);
 
 // Which checkpoints of a job are kept.
 struct KeepRule {
-  KeepRule(int32_t the_last = 1, int64_t the_every = 0) : last(the_last), every(the_every) {}
+  // A number alone is the newest ones.
+  KeepRule(int32_t the_last = 1, int64_t the_every = 0)  // NOLINT(google-explicit-constructor)
+      : last(the_last), every(the_every) {}
   int32_t last;   // the newest ones, at least 1
   int64_t every;  // besides, those whose step is a multiple of this; 0: none
 };
