@@ -67,11 +67,9 @@ bool IsSafeRelativeName(absl::string_view name);
 // No value of the state is an infinity or not a number (buffers apart).
 bool IsFinite(const Manifest& manifest);
 
-// Which checkpoints of a job are kept.
-struct KeepRule {
-  // A number alone is the newest ones.
-  KeepRule(int32_t the_last = 1, int64_t the_every = 0)  // NOLINT(google-explicit-constructor)
-      : last(the_last), every(the_every) {}
+// Which checkpoints of a job are kept. A number alone is that of the newest ones.
+struct KeepRule {  // NOLINTNEXTLINE(google-explicit-constructor)
+  KeepRule(int32_t the_last = 1, int64_t the_every = 0) : last(the_last), every(the_every) {}
   int32_t last;   // the newest ones, at least 1
   int64_t every;  // besides, those whose step is a multiple of this; 0: none
 };
