@@ -326,7 +326,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw; remove it"},
         BadInput{"schedule: {final_ratio: 0.1}", "schedule.final_ratio",
                  "a.yaml:3: schedule.final_ratio: is for schedule.kind: linear, cosine, "
-                 "polynomial; remove it"},
+                 "polynomial, plateau; remove it"},
         BadInput{"schedule: {kind: step}", "schedule.step_size",
                  "a.yaml: schedule.step_size: is missing; write how many steps there are from "
                  "one fall of the rate to the next"},
