@@ -49,10 +49,16 @@ std::optional<int64_t> SamplesUsed(const SampleRange& range, uint64_t of_epoch) 
   return static_cast<int64_t>(used);
 }
 
-HistoryStep StepAt(const TrainingSpec& training, const NumericEnvironment& environment,
-                   const std::vector<RecordedStep>& records, size_t at) {
+// What the steps of a job have in common.
+struct JobOfSteps {
+  const TrainingSpec& training;
+  uint64_t samples = 0;
+  int64_t total = 0;
+  std::vector<TaskMetric> metrics;
+};
+
+HistoryStep StepAt(const JobOfSteps& job, const std::vector<RecordedStep>& records, size_t at) {
   const StepRecord& record = records[at].record;
-  const int64_t total = TotalSteps(training, environment.samples);
   HistoryStep step{.step = record.step.value(),
                    .lineage = record.lineage.value(),
                    .epoch = record.samples.epoch,
@@ -61,13 +67,13 @@ HistoryStep StepAt(const TrainingSpec& training, const NumericEnvironment& envir
                    .learning_rate = std::nullopt,
                    .gradient_norm = record.norm,
                    .samples_per_second = SpeedAt(records, at),
-                   .samples = SamplesUsed(record.samples, environment.samples),
+                   .samples = SamplesUsed(record.samples, job.samples),
                    .seconds = SecondsAt(records, at),
-                   .validation = ValuesOf(MetricsIn(environment.tensors), record.measures)};
+                   .validation = ValuesOf(job.metrics, record.measures)};
   // What the ledger holds need not be what the job allows: an old one may name any step.
-  if (step.step < total)
-    step.learning_rate =
-        LearningRate(training.optimizer, training.schedule, step.step, total, record.cuts);
+  if (step.step < job.total)
+    step.learning_rate = LearningRate(job.training.optimizer, job.training.schedule, step.step,
+                                      job.total, record.cuts);
   return step;
 }
 
@@ -100,6 +106,9 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
   };
   MUSTER_RETURN_IF_ERROR(journal.ScanHistory(job.id, history, first, recorded, take, stop));
   const TrainingSpec& training = job.spec.training;
+  const NumericEnvironment& environment = *job.environment;
+  const JobOfSteps of{training, environment.samples, TotalSteps(training, environment.samples),
+                      MetricsIn(environment.tensors)};
   HistoryPage page;
   for (size_t at = 0; at < records.size(); ++at) {
     if (records[at].record.step < from) continue;
@@ -107,7 +116,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
       page.next = records[at].record.step.value();
       break;
     }
-    page.steps.push_back(StepAt(training, *job.environment, records, at));
+    page.steps.push_back(StepAt(of, records, at));
   }
   return page;
 }

@@ -173,7 +173,7 @@ std::string JobRun::WhyNotFinite(Step end) const {
   return is_end && SavesItsEnd() ? StateNotFinite() : "";
 }
 
-// "validation.loss was no better in 5 measures: the job is done after 300 of 1000 steps"
+// "validation: loss was no better in 5 measures, so the job is done after 300 of 1000 steps"
 std::string JobRun::WhyEnough() const {
   const ValidationSpec& validation = journal_.spec.training.validation;
   return absl::StrCat("validation: ", validation.metric, " was no better in ",

@@ -80,7 +80,7 @@ struct ValidationSpec {
   std::vector<std::string> paths{};  // as data.paths; empty: what data.validation_share leaves out
   int64_t batch = 0;                 // samples that are measured at a time; 0: a lane's of a step
   std::string metric = "loss";       // by which one state is better than another
-  Better mode = Better::kSmaller;    //
+  Better mode = Better::kSmaller;    // whether its mean is to fall or to rise
   double min_delta = 0;              // what is better by less than this is not
   int64_t patience = 0;              // so many in a row that are no better end the job; 0: never
 

@@ -23,7 +23,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 namespace fs = std::filesystem;
 
@@ -171,6 +170,20 @@ class InitialFile : public testing::Test {
     return folder_ / name;
   }
 
+  struct Broken {
+    const char* name;
+    std::string bytes;
+    const char* message;  // a part of the sentence that says so
+  };
+  void ExpectDataLoss(const Broken& broken) {
+    SCOPED_TRACE(broken.name);
+    const std::string file = Write(broken.name, broken.bytes);
+    const absl::Status status = InitialValues::Open({.file = file}, {{"w", {2}}}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("initial.file: ", file)));
+    EXPECT_THAT(std::string(status.message()), HasSubstr(broken.message));
+  }
+
   const fs::path folder_ =
       fs::path(testing::TempDir()) /
       absl::StrCat("initial-", testing::UnitTest::GetInstance()->current_test_info()->name());
@@ -294,11 +307,7 @@ TEST_F(InitialFile, AFileThatChangedSinceItWasHashedIsNotRead) {
 
 TEST_F(InitialFile, BrokenFilesAreNamed) {
   const std::string good = File({{"w", "F32", "2", Bytes<float>({1, 2})}});
-  const struct {
-    const char* name;
-    std::string bytes;
-    const char* message;
-  } kBroken[] = {
+  const Broken kBroken[] = {
       {"empty", "", "too short"},
       {"text", "these are no tensors at all", "its header would have"},
       {"gigabyte", Little<uint64_t>(1 << 30) + "{}", "its header would have 1073741824 bytes"},
@@ -308,14 +317,7 @@ TEST_F(InitialFile, BrokenFilesAreNamed) {
       {"overflow", File({{"w", "F32", "4611686018427387904,4611686018427387904", ""}}),
        "are not those of its shape"},
       {"type", File({{"w", "F8_E4M3", "2", "ab"}}), "is of type F8_E4M3, which cannot be read"}};
-  for (const auto& broken : kBroken) {
-    SCOPED_TRACE(broken.name);
-    const std::string file = Write(broken.name, broken.bytes);
-    const absl::Status status = InitialValues::Open({.file = file}, {{"w", {2}}}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("initial.file: ", file)));
-    EXPECT_THAT(std::string(status.message()), HasSubstr(broken.message));
-  }
+  for (const Broken& broken : kBroken) ExpectDataLoss(broken);
 }
 
 // As torch.save writes a state_dict; two parameters are views of one storage.
@@ -350,11 +352,7 @@ TEST_F(InitialFile, BrokenFilesOfTorchAreNamed) {
   const auto saved = [](const PtTensor& tensor, const std::string& order = "little") {
     return Pt(PtDict({{"w", PtPickle(tensor)}}), {Bytes<float>({1, 2, 3, 4})}, false, order);
   };
-  const struct {
-    const char* name;
-    std::string bytes;
-    const char* message;
-  } kBroken[] = {
+  const Broken kBroken[] = {
       {"old", "\x80\x02\x8a\x0alF", "before PyTorch 1.6"},
       {"zip", Zip({{"a/b", "c"}}, false), "a zip file without data.pkl"},
       {"runs", Pt("cos\nsystem\n(" + PtText("true") + "tR", {}), "asks for os.system"},
@@ -367,14 +365,7 @@ TEST_F(InitialFile, BrokenFilesOfTorchAreNamed) {
       {"type", saved({"ComplexFloatStorage", "0", 0, {2}, {1}}), "whose type cannot be read"},
       {"missing", saved({"FloatStorage", "7", 0, {2}, {1}}), "holds no data/7"},
       {"big", saved({"FloatStorage", "0", 0, {2}, {1}}, "big"), "big-endian"}};
-  for (const auto& broken : kBroken) {
-    SCOPED_TRACE(broken.name);
-    const std::string file = Write(broken.name, broken.bytes);
-    const absl::Status status = InitialValues::Open({.file = file}, {{"w", {2}}}).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-    EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("initial.file: ", file)));
-    EXPECT_THAT(std::string(status.message()), HasSubstr(broken.message));
-  }
+  for (const Broken& broken : kBroken) ExpectDataLoss(broken);
 }
 
 TEST_F(InitialFile, ABooleanIsZeroOrOne) {
