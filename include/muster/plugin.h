@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,13 @@
 namespace muster {
 
 // Grows with each change after which a library that was built before would be misunderstood.
-inline constexpr uint32_t kPluginInterface = 3;
+inline constexpr uint32_t kPluginInterface = 4;
+
+// Where TaskType::prepare puts what it makes, and whom it tells how far it is.
+struct Preparation {
+  std::string folder;  // empty, and its own until it returns
+  std::function<void(double share, const std::string& what)> progress;  // 0 to 1; for people
+};
 
 struct TaskType {
   TaskInfo info;
@@ -35,6 +42,9 @@ struct TaskType {
   // not go together (exit code 64); kInvalidArgument or kDataLoss: bad data (65); the message names
   // the field or the file. Called on the train thread.
   std::function<absl::StatusOr<std::unique_ptr<Task>>(const TaskOptions& options)> make;
+  // Work that is done once on each machine before a task is made: a tokenizer that is trained, data
+  // that is converted. nullptr: there is none.
+  std::function<absl::Status(const TaskOptions& options, const Preparation& preparation)> prepare{};
 };
 
 // Of a class that is constructed of the options, and throws where it cannot be.

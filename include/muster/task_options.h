@@ -23,6 +23,9 @@ using ParameterValues = std::map<std::string, ParameterValue>;
 // What is done where data.paths holds something that cannot be read.
 enum class Unreadable { kFail, kSkip };
 
+// What is done about a sample that cannot be read once the job trains, such as a broken image.
+enum class OnBadSample { kStop, kSkip };
+
 // What the files of data.paths are. kText: bytes, one file after the other (muster/corpus.h); all
 // others are read by OpenDataSet (muster/data_set.h), which kText is, too, where `shape` is given.
 enum class DataFormat {
@@ -55,6 +58,7 @@ struct DataSpec {
   Unreadable unreadable = Unreadable::kFail;
   uint64_t samples = 0;  // size of a made data set; 0: the task's default
   VerifyData verify = VerifyData::kFull;
+  OnBadSample on_bad_sample = OnBadSample::kStop;
 
   // What a sample is: for OpenDataSet.
   DataFormat format = DataFormat::kText;
@@ -92,6 +96,8 @@ struct TaskOptions {
   // tokenizer.
   DataPart part = DataPart::kTraining;
   std::vector<std::string> validation_paths{};
+  // The folder that TaskType::prepare has filled; empty: the task has no such function.
+  std::string prepared{};
 
   // `data` with the files that samples of `part` come from.
   DataSpec DataOfPart() const {

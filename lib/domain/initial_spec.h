@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,14 @@ struct PrefixChange {
   bool operator==(const PrefixChange&) const = default;
 };
 
+// A state of another job, which this one is a fork of.
+struct ParentState {
+  std::string job;
+  int64_t step = 0;
+  std::string digest{};  // of the state
+  bool operator==(const ParentState&) const = default;
+};
+
 struct InitialSpec {
   std::string file;  // of tensors, on the hosts of the workers; empty: there is none
   // Of the names in the file; of each the first change that fits is made, and no other.
@@ -22,6 +32,7 @@ struct InitialSpec {
   // Every tensor of the model is in the file and every one of the file is in the model; false: what
   // does not fit is left out.
   bool strict = true;
+  std::optional<ParentState> parent{};  // nothing: the job is no fork
   bool operator==(const InitialSpec&) const = default;
 };
 inline constexpr size_t kMostPrefixChanges = 256;

@@ -54,9 +54,11 @@ int SlotCount(OptimizerKind kind) {
     case OptimizerKind::kSgd: return 0;
     case OptimizerKind::kMomentum:
     case OptimizerKind::kRmsprop:
-    case OptimizerKind::kAdagrad: return 1;
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kLars: return 1;
     case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW: return 2;
+    case OptimizerKind::kAdamW:
+    case OptimizerKind::kLamb: return 2;
   }
   MUSTER_CHECK(false, "an optimizer without a kind");
   return 0;

@@ -18,7 +18,7 @@ enum class Sync { kAllreduce, kServer };
 enum class SumOrder { kCanonical, kFree };
 enum class Reduction { kMean, kSum };
 enum class Precision { kFp32 };
-enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW, kRmsprop, kAdagrad };
+enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW, kRmsprop, kAdagrad, kLamb, kLars };
 // Which parameters `weight_decay` is for: all, or those of two or more dimensions, so that biases
 // and the scales of norms are left out.
 enum class DecayOn { kAll, kMatrices };
@@ -38,19 +38,20 @@ enum class ScheduleKind {
 struct OptimizerSpec {
   OptimizerKind kind = OptimizerKind::kSgd;
   double learning_rate = 0.01;
-  double momentum = 0.9;  // momentum only
+  double momentum = 0.9;  // momentum, LARS
   bool nesterov = false;  // momentum only
-  double beta1 = 0.9;     // Adam, AdamW
+  double beta1 = 0.9;     // Adam, AdamW, LAMB
   double beta2 = 0.999;
   double alpha = 0.99;      // RMSprop
-  double epsilon = 1e-8;    // Adam, AdamW, RMSprop, Adagrad
+  double epsilon = 1e-8;    // all but sgd, momentum
+  double trust = 0.001;     // LARS: its rate is this × norm of the values ÷ norm of the gradient
   double weight_decay = 0;  // decoupled for AdamW, L2 for all others, as LibTorch does
   DecayOn weight_decay_on = DecayOn::kAll;
   bool operator==(const OptimizerSpec&) const = default;
 };
 
-// The optimizer's own slots, each as large as the parameters: sgd 0, momentum, RMSprop and Adagrad
-// 1, Adam and AdamW 2.
+// The optimizer's own slots, each as large as the parameters: sgd 0, momentum, RMSprop, Adagrad and
+// LARS 1, Adam, AdamW and LAMB 2.
 int SlotCount(OptimizerKind kind);
 
 struct ScheduleSpec {
@@ -139,6 +140,7 @@ struct CheckpointPolicy {
   int32_t keep = 3;           // newest committed ones; at least 1
   bool at_end = true;         // false: none of the state after the last of all steps
   int64_t keep_every = 0;     // besides, those whose step is a multiple of this; 0: none
+  std::string keep_best{};    // besides, the best by this: validation.loss; empty: none
   bool operator==(const CheckpointPolicy&) const = default;
 };
 

@@ -56,6 +56,8 @@ struct StepRecord {
   // Of state(step), by metric, where the step measures it and was not skipped (validation.h).
   std::vector<Measure> measures{};
   int64_t cuts = 0;  // of the rate before this step, by schedule.kind: plateau
+  // Positions in `samples`, ascending: those that could not be read (data.on_bad_sample: skip).
+  std::vector<uint64_t> left_out{};
   bool operator==(const StepRecord&) const = default;
 };
 

@@ -124,6 +124,8 @@ void PickleOptions(const OptimizerSpec& spec, Pickle& pickle) {
   switch (spec.kind) {
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kLars:
       pickle.Text("betas");
       pickle.BeginTuple();
       pickle.Real(spec.beta1);

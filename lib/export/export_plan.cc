@@ -19,9 +19,11 @@ std::vector<ExportItem> PlanExport(const Layout& layout, int32_t slots) {
 std::vector<std::string> SlotNames(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::kSgd: return {};
-    case OptimizerKind::kMomentum: return {"momentum_buffer"};
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kLars: return {"momentum_buffer"};
     case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW: return {"exp_avg", "exp_avg_sq"};
+    case OptimizerKind::kAdamW:
+    case OptimizerKind::kLamb: return {"exp_avg", "exp_avg_sq"};
     case OptimizerKind::kRmsprop: return {"square_avg"};
     case OptimizerKind::kAdagrad: return {"sum"};
   }

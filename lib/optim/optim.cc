@@ -220,6 +220,8 @@ void ApplyUpdate(const OptimizerSpec& spec, int64_t step, double learning_rate,
     case OptimizerKind::kAdagrad:
       return HWY_DYNAMIC_DISPATCH(AdagradKernel)(MakeAdagradFactors(spec, learning_rate), at,
                                                  count);
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kLars: break;
   }
 }
 

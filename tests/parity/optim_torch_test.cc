@@ -58,6 +58,8 @@ std::unique_ptr<torch::optim::Optimizer> TorchOptimizer(const OptimizerSpec& o, 
                                                      torch::optim::AdagradOptions(o.learning_rate)
                                                          .eps(o.epsilon)
                                                          .weight_decay(o.weight_decay));
+    case OptimizerKind::kLamb:
+    case OptimizerKind::kLars: break;
   }
   return nullptr;
 }
