@@ -252,10 +252,10 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->type_name("JOB_ID");
   AddRunFolder(adopt)->footer(kAdoptFooter);
   CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
-  list->add_option(
-          "--state", remote.state,
-          "only jobs in this state: queued, starting, running, recovering, stopping, done, "
-          "stopped, failed or cancelled")
+  list->add_option("--state", remote.state,
+                   "only jobs in this state: queued, checking, starting, running, recovering, "
+                   "stopping, done, "
+                   "stopped, failed or cancelled")
       ->type_name("STATE");
   list->add_option("--namespace", remote.name_space, "only jobs in this namespace")
       ->type_name("NAMESPACE");

@@ -42,8 +42,8 @@ const std::map<std::string, Values>& KnownTypes() {
       {"LEVEL", {AlsoFrom::kNothing, {"debug", "info", "warning", "error"}}},
       {"STATE",
        {AlsoFrom::kNothing,
-        {"queued", "starting", "running", "recovering", "stopping", "done", "stopped", "failed",
-         "cancelled"}}},
+        {"queued", "checking", "starting", "running", "recovering", "stopping", "done", "stopped",
+         "failed", "cancelled"}}},
   };
   return *kTypes;
 }

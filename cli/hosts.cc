@@ -223,7 +223,8 @@ absl::StatusOr<Picture> Take(const RestClient& rest) {
   Picture picture;
   MUSTER_ASSIGN_OR_RETURN(HostList list, AllHosts(rest));
   picture.hosts = std::move(list.hosts);
-  for (const char* state : {"running", "recovering", "starting", "stopping", "queued"}) {
+  for (const char* state :
+       {"running", "recovering", "checking", "starting", "stopping", "queued"}) {
     MUSTER_ASSIGN_OR_RETURN(JobList page, rest.List(state, ""));
     for (JobAnswer& job : page.jobs) picture.jobs.push_back(std::move(job));
     picture.is_cut = picture.is_cut || !page.next_page_token.empty();

@@ -690,7 +690,8 @@ std::string WaitsText(const JobAnswer& job) {
 // Samples are those of the whole job, the time is that of its last start. A job that goes on and
 // waits has samples already, and has not begun to take time.
 std::string SamplesText(const JobAnswer& job) {
-  const bool takes_time = job.seconds > 0 && job.state != "queued" && job.state != "starting";
+  const bool takes_time = job.seconds > 0 && job.state != "queued" && job.state != "checking" &&
+                          job.state != "starting";
   const std::string time =
       takes_time ? absl::StrCat(" in all; ", HowLong(job.seconds), " in its last start") : "";
   return absl::StrCat("  ", Plural(job.samples, "sample"), time, "\n");

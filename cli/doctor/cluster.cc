@@ -290,7 +290,7 @@ ClusterFacts GatherCluster(ClusterFacts facts, const Ask& ask,
   };
   facts.queued = jobs("queued");
   if (absl::IsUnauthenticated(facts.queued.status())) return facts;
-  for (const char* state : {"running", "starting", "recovering", "stopping"})
+  for (const char* state : {"running", "checking", "starting", "recovering", "stopping"})
     if (const auto listed = jobs(state); listed.ok())
       facts.under_way += static_cast<int64_t>(listed->size());
   const absl::StatusOr<http::Response> metrics = ask("/metrics");

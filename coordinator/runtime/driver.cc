@@ -454,7 +454,7 @@ void Driver::Sort(Action action) {
   const auto sort = [this](auto a) {
     using A = decltype(a);
     if constexpr (std::is_same_v<A, PersistJob>) {
-      if (a.job.phase == JobPhase::kStarting)
+      if (a.job.phase == JobPhase::kChecking || a.job.phase == JobPhase::kStarting)
         AfterWrite([this, id = a.job.id] { MakeCheckpointDir(id); });
       if (a.job.environment && sessions_.WaitsForEnvironment(a.job.id))
         AfterWrite([this, id = a.job.id] {

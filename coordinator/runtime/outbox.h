@@ -57,9 +57,9 @@ struct DamagedEvent {
 inline constexpr absl::string_view kCheckpointCommitted = "checkpoint.committed";
 inline constexpr absl::string_view kCheckpointFailed = "checkpoint.failed";
 inline constexpr absl::string_view kWebhookEventTypes[] = {
-    "job.queued",    "job.starting",       "job.running",    "job.recovering",
-    "job.stopping",  "job.done",           "job.stopped",    "job.failed",
-    "job.cancelled", kCheckpointCommitted, kCheckpointFailed};
+    "job.queued",     "job.checking",  "job.starting",       "job.running",
+    "job.recovering", "job.stopping",  "job.done",           "job.stopped",
+    "job.failed",     "job.cancelled", kCheckpointCommitted, kCheckpointFailed};
 // It tells that its job has ended.
 bool TellsOfAnEnd(const OutboxEvent& event);
 

@@ -42,8 +42,8 @@ struct CheckpointRef {
 struct JobInfo {
   std::string id;
   std::string name;
-  std::string
-      state;  // queued, starting, running, recovering, stopping, done, stopped, failed, cancelled
+  std::string state;  // queued, checking, starting, running, recovering, stopping, done, stopped,
+                      // failed, cancelled
   std::string reason;
   std::string waits_for;
   bool deleting = false;  // what is kept of it is being removed

@@ -115,7 +115,8 @@ const Shape<JobInfo>& ShapeOf<JobInfo>() {
       {Of("id", &J::id, "by which all other requests name it"),
        Of("name", &J::name, "what people and logs call it"),
        Of("state", &J::state,
-          "queued, starting, running, recovering, stopping, done, stopped, failed or cancelled"),
+          "queued, checking, starting, running, recovering, stopping, done, stopped, failed or "
+          "cancelled"),
        Of("reason", &J::reason, "of the state, for people"),
        Of("waits_for", &J::waits_for, "what the next decision waits for; empty: nothing"),
        Of("deleting", &J::deleting, "true while what is kept of it is being removed"),

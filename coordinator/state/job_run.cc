@@ -13,6 +13,7 @@
 namespace muster::coordinator {
 namespace {
 
+constexpr char kWaitsForMembers[] = "waits for its members";
 constexpr char kOtherEnvironment[] = "its numeric environment differs from the job's";
 constexpr char kOtherProtocol[] =
     "it and a member of the job have no form of the protocol in common";
@@ -240,7 +241,11 @@ void JobRun::On(const StartRun& start) {
   has_leavers_ = false;
   grown_ = now_;
   journal_.ending.digest.clear();  // of the start before
-  SetPhase(JobPhase::kStarting, "waits for its members");
+  // What its parameters and data are good for, only a worker can say.
+  if (journal_.environment)
+    SetPhase(JobPhase::kStarting, kWaitsForMembers);
+  else
+    SetPhase(JobPhase::kChecking, "a worker tries its specification");
 }
 
 void JobRun::On(const Place& place) {
@@ -726,7 +731,10 @@ void JobRun::LearnEnvironment(const Join& worker) {
     if (live.member.role == Role::kServer) servers.push_back(id);
   for (const MemberId& id : servers)
     Evict(id, "the workers whose numeric environment it was told are gone", kExitLater);
-  Persist();
+  if (journal_.phase == JobPhase::kChecking)
+    SetPhase(JobPhase::kStarting, kWaitsForMembers);
+  else
+    Persist();
   if (const std::string left_out = DataLeftOut(worker.environment); !left_out.empty())
     Say("state", absl::StrCat("the data is without ", Cut(left_out)));
   if (const std::string left_out = InitialLeftOut(worker.environment); !left_out.empty())

@@ -2,9 +2,9 @@
 // Lives from when the queue starts the job, or from a restart of the coordinator, until the job has
 // ended; made and dropped whole. It knows nothing of other jobs.
 //
-//   starting ──▶ running ⇄ recovering ──▶ done
-//                   │
-//                   └──▶ stopping ──▶ stopped          from anywhere: failed, cancelled
+//   checking ──▶ starting ──▶ running ⇄ recovering ──▶ done
+//                                │
+//                                └──▶ stopping ──▶ stopped     from anywhere: failed, cancelled
 #pragma once
 
 #include <map>

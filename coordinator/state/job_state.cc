@@ -9,6 +9,7 @@ namespace muster::coordinator {
 std::string_view PhaseName(JobPhase phase) {
   switch (phase) {
     case JobPhase::kQueued: return "queued";
+    case JobPhase::kChecking: return "checking";
     case JobPhase::kStarting: return "starting";
     case JobPhase::kRunning: return "running";
     case JobPhase::kRecovering: return "recovering";

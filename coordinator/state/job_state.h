@@ -18,6 +18,7 @@ namespace muster::coordinator {
 
 enum class JobPhase {
   kQueued,
+  kChecking,  // no worker has answered for its specification yet
   kStarting,
   kRunning,
   kRecovering,
@@ -28,9 +29,9 @@ enum class JobPhase {
   kCancelled
 };
 inline constexpr JobPhase kJobPhases[] = {
-    JobPhase::kQueued,     JobPhase::kStarting, JobPhase::kRunning,
-    JobPhase::kRecovering, JobPhase::kStopping, JobPhase::kDone,
-    JobPhase::kStopped,    JobPhase::kFailed,   JobPhase::kCancelled};
+    JobPhase::kQueued,     JobPhase::kChecking, JobPhase::kStarting, JobPhase::kRunning,
+    JobPhase::kRecovering, JobPhase::kStopping, JobPhase::kDone,     JobPhase::kStopped,
+    JobPhase::kFailed,     JobPhase::kCancelled};
 std::string_view PhaseName(JobPhase phase);  // "queued" …
 bool Ended(JobPhase phase);                  // done, stopped, failed, cancelled
 bool CanGoOn(JobPhase phase);                // when it is submitted again: stopped, failed

@@ -53,8 +53,8 @@ struct LaneOutput {
   int64_t weight = 0;
   double loss = 0;           // summed over the samples
   double input_seconds = 0;  // of RunLane, spent on making its samples ready; the rest is compute
-  // Positions in LaneInput::samples, ascending: those that could not be read, and are no part of the
-  // rest (data.on_bad_sample: skip). All of them: the weight is 0.
+  // Positions in LaneInput::samples, ascending: those that could not be read, and are no part of
+  // the rest (data.on_bad_sample: skip). All of them: the weight is 0.
   std::vector<uint32_t> left_out{};
 };
 

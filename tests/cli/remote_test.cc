@@ -46,7 +46,7 @@ TEST(RestClientTest, OddAnswersAreNoCrash) {
 TEST(RestClientTest, WhatIsOver) {
   for (const char* state : {"done", "stopped", "failed", "cancelled"})
     EXPECT_TRUE(IsOver({.state = state})) << state;
-  for (const char* state : {"queued", "starting", "running", "recovering", "stopping"})
+  for (const char* state : {"queued", "checking", "starting", "running", "recovering", "stopping"})
     EXPECT_FALSE(IsOver({.state = state})) << state;
 }
 
@@ -126,7 +126,7 @@ TEST(RemoteTest, AJobThatWaitsHasNoSpeed) {
   const auto text = [](const std::string& state, double seconds) {
     return JobText({.id = "j", .state = state, .samples = 10354, .loss = NAN, .seconds = seconds});
   };
-  for (const char* state : {"queued", "starting"})
+  for (const char* state : {"queued", "checking", "starting"})
     for (const double seconds : {0.0, 0.02, 30.0})
       EXPECT_THAT(text(state, seconds), HasSubstr("\n  10354 samples\n")) << state << seconds;
   EXPECT_THAT(text("running", 30), HasSubstr("\n  10354 samples in all; 30 s in its last start\n"));

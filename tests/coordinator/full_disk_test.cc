@@ -36,7 +36,7 @@ TEST(CoordinatorFullDiskTest, SaysThatItCanBeStartedLaterAndThenTheJobIsThere) {
   std::filesystem::remove(ballast);
   const Program program(dir, {"--log", log});
   ASSERT_TRUE(program.listens());
-  EXPECT_EQ(MakeRestClient(program.http())->Get("a").state, "starting");
+  EXPECT_EQ(MakeRestClient(program.http())->Get("a").state, "checking");
 }
 
 }  // namespace

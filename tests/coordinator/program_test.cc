@@ -72,7 +72,7 @@ TEST_P(EachMouth, TheSameJobTwiceIsOneJob) {
   EXPECT_EQ(first.code, "ok") << first.message;
   EXPECT_TRUE(first.created);
   EXPECT_EQ(first.id, "a");
-  EXPECT_EQ(first.state, "starting");
+  EXPECT_EQ(first.state, "checking");
   const Answer again = client_->Submit("a", kSpec);
   EXPECT_EQ(again.code, "ok") << again.message;
   EXPECT_FALSE(again.created);
@@ -184,13 +184,13 @@ TEST_P(EachMouth, AnIdThatIsNoNameOfADirectoryIsRefused) {
 }
 
 TEST_P(EachMouth, ACancelledJobMakesRoomForTheNext) {
-  EXPECT_EQ(client_->Submit("a", kSpec).state, "starting");
+  EXPECT_EQ(client_->Submit("a", kSpec).state, "checking");
   EXPECT_EQ(client_->Submit("b", kSpec).state, "queued");
   EXPECT_EQ(client_->Cancel("a").state, "cancelled");
   EXPECT_EQ(client_->Cancel("a").state, "cancelled");
-  EXPECT_EQ(client_->Get("b").state, "starting");
+  EXPECT_EQ(client_->Get("b").state, "checking");
   EXPECT_EQ(client_->Stop("b").state, "stopped");
-  EXPECT_EQ(client_->Submit("b", kSpec).state, "starting");
+  EXPECT_EQ(client_->Submit("b", kSpec).state, "checking");
   EXPECT_EQ(client_->Submit("a", kSpec).state, "cancelled");
 }
 
@@ -231,7 +231,7 @@ TEST_P(EachMouth, AfterAKillAllIsThereAndWhoFollowedLearnsOfTheRestart) {
   Program again(dir_.path());
   const auto client = Client(again);
   EXPECT_THAT(client->List().ids, ElementsAre("a", "b"));
-  EXPECT_EQ(client->Get("a").state, "starting");
+  EXPECT_EQ(client->Get("a").state, "checking");
   EXPECT_EQ(client->Get("b").state, "cancelled");
   EXPECT_FALSE(client->Submit("a", kSpec).created);
   Answer answer;
@@ -460,7 +460,7 @@ TEST(ProgramTest, OneThatMayTakeNoConnectionAnyMoreEndsItselfAndTheNextStartGoes
   const Program program(dir.path());
   ASSERT_TRUE(program.listens());
   EXPECT_EQ(http::Get(program.Url("/healthz"))->status, 200);
-  EXPECT_EQ(MakeRestClient(program.http())->Get("a").state, "starting");
+  EXPECT_EQ(MakeRestClient(program.http())->Get("a").state, "checking");
 }
 
 TEST(ProgramTest, APortInUseIsAnErrorThatNamesIt) {
@@ -566,7 +566,7 @@ TEST(ProgramTest, KilledBetweenTheJournalAndTheAnswerTheJobIsThereAfterwards) {
   EXPECT_EQ(lost.code, "transport");
   EXPECT_EQ(program.Wait(), 128 + SIGKILL);
   Program again(dir.path());
-  EXPECT_EQ(MakeRestClient(again.http())->Get("a").state, "starting");
+  EXPECT_EQ(MakeRestClient(again.http())->Get("a").state, "checking");
 }
 
 // An end is written, and the coordinator dies before it tells it.
@@ -867,7 +867,7 @@ TEST(ProgramTest, GarbageOnBothPortsHoldsUpNobody) {
   for (const std::string& address : {program.http(), program.grpc()})
     for (const std::string& bytes : noise) clients.emplace_back(address).Send(bytes);
   EXPECT_EQ(MakeRestClient(program.http())->Submit("a", kSpec).code, "ok");
-  EXPECT_EQ(MakeGrpcClient(program.grpc())->Get("a").state, "starting");
+  EXPECT_EQ(MakeGrpcClient(program.grpc())->Get("a").state, "checking");
 }
 
 }  // namespace

@@ -317,7 +317,7 @@ void ExpectAll() {
   const auto& frame = *v1::CoordinatorFrame::descriptor();
   for (int i = 0; i < frame.field_count(); ++i)
     fuzz::Expect("said", {frame.field(i)->message_type()->name()});
-  fuzz::Expect("phase", {"queued", "starting", "running", "recovering", "failed"});
+  fuzz::Expect("phase", {"queued", "checking", "starting", "running", "recovering", "failed"});
   fuzz::Expect("field", fuzz::FieldsOfType(*v1::Join::descriptor()));
   fuzz::Expect("sign", {"signed", "refused"});
   fuzz::ExpectAtLeast("told", 5);

@@ -476,7 +476,8 @@ void Faults::OnHeard(const MemberProcess& member, const FromCoordinator& message
   if (over() || !std::holds_alternative<JobIs>(message)) return;
   SimJob& job = member.job();
   const auto& journal = job.store.journal;
-  const bool starts = journal && journal->phase == coordinator::JobPhase::kStarting;
+  const bool starts = journal && (journal->phase == coordinator::JobPhase::kChecking ||
+                                  journal->phase == coordinator::JobPhase::kStarting);
   if (!starts || !job.options.changes_runtime || !around_.schedule.OneIn(6)) return;
   --left_;
   const int64_t ms = around_.schedule.Random(200, 1000);

@@ -99,8 +99,8 @@ void Invariants::BeforePersist(const SimJob& job, const coordinator::JobJournal&
   if (next.rewinds > now->rewinds) CheckRewind(job);
   NoteStop(job, next);
   CheckPlaces(job, next);
-  if (now->phase == JobPhase::kQueued && next.phase == JobPhase::kStarting && !sight_.launches)
-    CheckStart(job, next);
+  const bool starts = next.phase == JobPhase::kChecking || next.phase == JobPhase::kStarting;
+  if (now->phase == JobPhase::kQueued && starts && !sight_.launches) CheckStart(job, next);
 }
 
 // Only a job that waits and has a higher priority makes another stop.

@@ -387,9 +387,9 @@ TEST_F(DriverTest, AJobThatIsOverIsLookedAtOnceUntilItGoesOn) {
   EXPECT_GT(over->times.ended, 0);
   ASSERT_TRUE(Change(Submit{"b", CountingSpec()}).ok());
   EXPECT_EQ(Look().at(0), over) << "the same value, not a copy";
-  EXPECT_EQ(Look().at(1)->status.job.phase, JobPhase::kStarting);
+  EXPECT_EQ(Look().at(1)->status.job.phase, JobPhase::kChecking);
   ASSERT_TRUE(Change(Submit{"a", CountingSpec()}).ok());
-  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kStarting);
+  EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kChecking);
   EXPECT_EQ(Look().at(0)->times.ended, 0);
 }
 
@@ -763,7 +763,7 @@ TEST_F(DriverTest, OfADeletedJobNothingIsLeft) {
   Start();
   EXPECT_TRUE(Look().empty());
   SubmitJob();
-  EXPECT_EQ(Job().phase, JobPhase::kStarting) << "another job of the same id";
+  EXPECT_EQ(Job().phase, JobPhase::kChecking) << "another job of the same id";
   EXPECT_EQ(Job().ending.digest, "");
 }
 
@@ -888,7 +888,7 @@ TEST_F(DriverTest, EventsAreKeptAndFollowedUntilTheJobIsOver) {
   KeptEvents kept;
   EXPECT_TRUE(WatchJob(*driver_, "a", kept.NewWatcher()).ok());
   EXPECT_EQ(kept.Next().fields.at("state"), "queued");
-  EXPECT_EQ(kept.Next().fields.at("state"), "starting");
+  EXPECT_EQ(kept.Next().fields.at("state"), "checking");
   EXPECT_FALSE(kept.ended());
   ASSERT_TRUE(Change(Cancel{"a"}).ok());
   JobEvent last = kept.Next();

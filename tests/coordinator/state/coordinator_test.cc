@@ -42,13 +42,13 @@ TEST(Jobs, RunOneAtATimeInTheOrderOfSubmissionWhereThereIsOneSlot) {
   Desk desk({}, /*slots=*/1);
   desk.Give(Submit{"second", SpecOf(1, 1)});
   desk.Give(Submit{"a-later-one", SpecOf(1, 1)});
-  EXPECT_EQ(desk.Job("second").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job("second").phase, JobPhase::kChecking);
   EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kQueued);
   EXPECT_EQ(desk.Job("a-later-one").reason, "needs 1 slot; 0 of 1 are free");
   desk.Drain<Announce>();
   desk.Give(Cancel{"second"});
   EXPECT_EQ(desk.Job("second").phase, JobPhase::kCancelled);
-  EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job("a-later-one").phase, JobPhase::kChecking);
   const std::vector<ToHost> wanted = desk.Drain<ToHost>();
   ASSERT_EQ(wanted.size(), 1u);
   ASSERT_EQ(wanted[0].wanted.jobs.size(), 1u) << "what is not listed is stopped";

@@ -92,7 +92,7 @@ TEST_F(DevicesTest, MoreThanAnyHostHasHoldNobodyUp) {
       desk_.Told(),
       Contains(HasSubstr("waits: needs 3 devices for each worker; no host has more than 2")));
   desk_.Give(Submit{"next", Needs(SpecOf(1, 1), 2)});
-  EXPECT_EQ(desk_.Job("next").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job("next").phase, JobPhase::kChecking);
 }
 
 // A restart of the coordinator knows them by the journal before the agent has come back.

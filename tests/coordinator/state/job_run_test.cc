@@ -61,7 +61,7 @@ TEST(JobRun, HoldsTheSlotsThatItWasGranted) {
   if (const auto ours = by_host.find(""); ours != by_host.end())
     for (const ProcessWanted& process : ours->second.processes) names.push_back(process.name);
   EXPECT_THAT(names, ElementsAre("server-0", "server-1", "worker-0", "worker-1", "worker-2"));
-  EXPECT_EQ(run.journal().phase, JobPhase::kStarting);
+  EXPECT_EQ(run.journal().phase, JobPhase::kChecking);
 }
 
 TEST(JobRun, GivesBackWhatTheNextOneIsMadeOf) {
@@ -110,8 +110,8 @@ TEST(JobRun, SaysTheSameToAllMembersOnce) {
 
 // ---- what each input does in each state
 
-enum class At { kStarting, kSealing, kHealing, kRunning, kStopping };
-const char* const kStates[] = {"starting", "sealing", "healing", "running", "stopping"};
+enum class At { kChecking, kSealing, kHealing, kRunning, kStopping };
+const char* const kStates[] = {"checking", "sealing", "healing", "running", "stopping"};
 
 // Two workers, 0 and 1.
 JobRun RunAt(At at) {
@@ -225,10 +225,10 @@ TEST(JobRun, WhatEndsItInEachState) {
   constexpr char kAtOnce[] = "persist, say done";
   constexpr char kAllLeave[] = "persist, say done, leave 67 to 0 and 1";
   Check({
-      {At::kStarting, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAtOnce},
-      {At::kStarting, "stopped", Stop{"job"}, JobPhase::kStopped, kAtOnce},
-      {At::kStarting, "a crash loop", GaveUp(kA), JobPhase::kFailed, kAtOnce},
-      {At::kStarting, "bad data", ExitOf(kA, 65), JobPhase::kFailed, "persist, persist, say done"},
+      {At::kChecking, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAtOnce},
+      {At::kChecking, "stopped", Stop{"job"}, JobPhase::kStopped, kAtOnce},
+      {At::kChecking, "a crash loop", GaveUp(kA), JobPhase::kFailed, kAtOnce},
+      {At::kChecking, "bad data", ExitOf(kA, 65), JobPhase::kFailed, "persist, persist, say done"},
       {At::kSealing, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
       {At::kSealing, "stopped", Stop{"job"}, JobPhase::kStopped, kAllLeave},
       {At::kHealing, "cancelled", Cancel{"job"}, JobPhase::kCancelled, kAllLeave},
@@ -244,8 +244,8 @@ TEST(JobRun, WhatEndsItInEachState) {
 
 TEST(JobRun, WhatMovesItOnInEachState) {
   Check({
-      {At::kStarting, "the first joins", Says(kA, JoinOf(kA)), JobPhase::kStarting,
-       "persist, say process, say state"},
+      {At::kChecking, "the first joins", Says(kA, JoinOf(kA)), JobPhase::kStarting,
+       "persist, say state, say process, say state"},
       {At::kRunning, "a member is lost", ExitOf(kA, 1), JobPhase::kRecovering,
        "persist, persist, say state, say view, seal to 1"},
       {At::kHealing, "a base failed that is no checkpoint",
@@ -283,12 +283,12 @@ TEST(JobRun, WhoComesBackIsToldWhereThingsStand) {
 TEST(JobRun, WhatIsOfNoConcernChangesNothing) {
   const Manifest other{.job = "job", .lineage = kOtherLineage, .step = Step(3)};
   Check({
-      {At::kStarting, "a stranger speaks", Says(kA, Sealed{kFirstView, {}}), JobPhase::kStarting,
+      {At::kChecking, "a stranger speaks", Says(kA, Sealed{kFirstView, {}}), JobPhase::kChecking,
        ""},
-      {At::kStarting, "a stranger's session breaks", MemberDown{kA}, JobPhase::kStarting, ""},
-      {At::kStarting, "a crash loop of another start", GaveUp(kA, StartNumber(9)),
-       JobPhase::kStarting, ""},
-      {At::kStarting, "time passes", Tick{}, JobPhase::kStarting, ""},
+      {At::kChecking, "a stranger's session breaks", MemberDown{kA}, JobPhase::kChecking, ""},
+      {At::kChecking, "a crash loop of another start", GaveUp(kA, StartNumber(9)),
+       JobPhase::kChecking, ""},
+      {At::kChecking, "time passes", Tick{}, JobPhase::kChecking, ""},
       {At::kSealing, "an answer for another view", Says(kA, Sealed{kOtherView, {}}),
        JobPhase::kStarting, ""},
       {At::kSealing, "the base is held too early", Says(kA, HoldsBase{kFirstView, 0}),
@@ -320,8 +320,8 @@ TEST(JobRun, WhatIsOfNoUseIsAcknowledgedAllTheSame) {
        JobPhase::kRunning, "have segments to 0"},
       {At::kRunning, "records that are none", Says(kA, Records{}), JobPhase::kRunning,
        "have records to 0"},
-      {At::kStarting, "a part of a stranger", Says(kA, SegmentOf(kOtherLineage)),
-       JobPhase::kStarting, ""},
+      {At::kChecking, "a part of a stranger", Says(kA, SegmentOf(kOtherLineage)),
+       JobPhase::kChecking, ""},
   });
 }
 

@@ -21,6 +21,8 @@ TEST(JobState, WhatEachPhaseMeans) {
   const std::vector<PhaseCase> cases = {
       {JobPhase::kQueued, "queued", false, false,
        "job lm is queued; stop or cancel it before it is deleted"},
+      {JobPhase::kChecking, "checking", false, false,
+       "job lm is checking; stop or cancel it before it is deleted"},
       {JobPhase::kStarting, "starting", false, false,
        "job lm is starting; stop or cancel it before it is deleted"},
       {JobPhase::kRunning, "running", false, false,

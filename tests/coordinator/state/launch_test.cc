@@ -107,7 +107,7 @@ TEST_F(LaunchesTest, AJobStartsOnItsOwnHostsAlone) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
   EXPECT_EQ(desk_.Job("another").phase, JobPhase::kQueued);
   Come(1);
-  EXPECT_EQ(desk_.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kChecking);
   for (const auto& [name, placement] : desk_.Job().placements)
     EXPECT_TRUE(absl::StartsWith(*placement.host, Only().name)) << *placement.host;
   EXPECT_EQ(desk_.Job("another").phase, JobPhase::kQueued) << "its own have not come";
@@ -171,7 +171,7 @@ TEST_F(LaunchesTest, AJobThatRunsFailsOnlyWhenNothingIsLeftOfItsHosts) {
   LaunchTold failed = Failed("no image for one of them");
   failed.is_over = false;
   desk_.Give(failed);
-  EXPECT_EQ(desk_.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kChecking);
   failed.is_over = true;
   desk_.Give(failed);
   EXPECT_EQ(desk_.Job().phase, JobPhase::kFailed);

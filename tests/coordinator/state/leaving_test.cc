@@ -409,7 +409,7 @@ TEST_F(LeavingTest, AJobInTheQueueIsScaledBeforeItStarts) {
   desk_.Give(Submit{"job", SpecOf(9, 9)});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
   desk_.Give(Scale{"job", 1, 2});
-  EXPECT_EQ(desk_.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kChecking);
   EXPECT_EQ(Placed().size(), 2u);
 }
 
@@ -429,7 +429,7 @@ TEST_F(LeavingTest, AJobMakesRoomForOneThatWaits) {
   // Those that have not joined go first, and at once.
   EXPECT_THAT(Placed(), ElementsAre("host/worker-0", "host/worker-1"));
   desk_.Give(Tick{});
-  EXPECT_EQ(desk_.Job("next").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job("next").phase, JobPhase::kChecking);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST_F(QueueTest, APreemptedJobStopsWithACheckpointAndWaits) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
   EXPECT_TRUE(desk_.Job().resumes);
   EXPECT_FALSE(desk_.Job().ending.is_urgent);
-  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kChecking);
   // Nobody asks for it to go on.
   desk_.Give(Cancel{"high"});
   EXPECT_EQ(desk_.Job().phase, JobPhase::kStarting);
@@ -143,11 +143,11 @@ TEST_F(QueueTest, PlacesAreDecidedOnceForAllThatCame) {
   coordinator.Take(Submit{"high", Prior(1)}, desk_.now());
   EXPECT_EQ(desk_.Job("high").phase, JobPhase::kQueued);
   coordinator.Settle(desk_.now());
-  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kChecking);
   EXPECT_EQ(desk_.Job("low").phase, JobPhase::kQueued) << "nobody was preempted";
   coordinator.Take(Cancel{"high"}, desk_.now());
   coordinator.Take(Tick{}, desk_.now());
-  EXPECT_EQ(desk_.Job("low").phase, JobPhase::kStarting) << "a tick judges who has no place";
+  EXPECT_EQ(desk_.Job("low").phase, JobPhase::kChecking) << "a tick judges who has no place";
 }
 
 TEST_F(QueueTest, WhoDoesNotStopInTimeGivesWayWithoutItsCheckpoint) {
@@ -157,7 +157,7 @@ TEST_F(QueueTest, WhoDoesNotStopInTimeGivesWayWithoutItsCheckpoint) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kStopping);
   Live(4);
   EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
-  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kChecking);
   EXPECT_THAT(desk_.Drain<ToHost>(), Not(IsEmpty())) << "its agent lets the processes go";
 }
 
@@ -177,7 +177,7 @@ TEST_F(QueueTest, APersonWhoStopsAPreemptedJobHasItStopped) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kStopping) << "as if the stop had come first";
   StopsWithACheckpoint();
   EXPECT_EQ(desk_.Job().phase, JobPhase::kStopped);
-  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job("high").phase, JobPhase::kChecking);
 }
 
 TEST_F(QueueTest, AJobPastItsDeadlineIsStoppedWithACheckpointAndHasFailed) {
@@ -233,7 +233,7 @@ TEST_F(QueueTest, AJobThatIsPutBackHasRunAllTheSame) {
   JobSpec spec = Prior(0);
   spec.queue.deadline = 100;
   desk_.Give(Submit{"job", spec});
-  ASSERT_EQ(desk_.Job().phase, JobPhase::kStarting);
+  ASSERT_EQ(desk_.Job().phase, JobPhase::kChecking);
   desk_.Wait(std::chrono::seconds(30));
   desk_.Give(Tick{});
   spec.runtime.workers_min = 1;
@@ -349,10 +349,10 @@ TEST_F(QueueTest, ANamespaceHoldsNoMoreThanItsQuota) {
   JobSpec elsewhere = SpecOf(2, 2);
   elsewhere.queue.name_space = "other";
   desk_.Give(Submit{"elsewhere", elsewhere});
-  EXPECT_EQ(desk_.Job("elsewhere").phase, JobPhase::kStarting) << "nobody waits for it";
+  EXPECT_EQ(desk_.Job("elsewhere").phase, JobPhase::kChecking) << "nobody waits for it";
   desk_.Give(Cancel{"elsewhere"});
   desk_.Give(SetQuota{"default", {}});
-  EXPECT_EQ(desk_.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kChecking);
   EXPECT_THAT(desk_.coordinator().quotas(), IsEmpty());
 }
 

@@ -43,7 +43,7 @@ TEST(Slots, NothingStartsBeforeAnAgentHasSaidHello) {
   EXPECT_EQ(desk.Job().phase, JobPhase::kQueued);
   EXPECT_EQ(desk.Job().reason, "waits for a host agent");
   desk.Give(AgentUp{HelloOf("host", 1)});
-  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kChecking);
 }
 
 TEST(Slots, AJobTakesWhatIsFreeUpToItsMostAndGrowsLater) {
@@ -72,7 +72,7 @@ TEST(Slots, OfTwoAgentsAreAdded) {
   EXPECT_EQ(desk.Job().reason, "needs 2 slots; the cluster has 1");
   EXPECT_THAT(desk.Told(), ElementsAre("submitted", "waits: needs 2 slots; the cluster has 1"));
   desk.Give(AgentUp{HelloOf("another", 1)});
-  EXPECT_EQ(desk.Job().phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kChecking);
 }
 
 TEST(Slots, AreHeldWhenTheAgentComesBackWithFewer) {
@@ -82,7 +82,7 @@ TEST(Slots, AreHeldWhenTheAgentComesBackWithFewer) {
   desk.Give(Submit{"next", SpecOf(1, 1)});
   EXPECT_EQ(desk.Job("next").reason, "needs 1 slot; 0 of 1 are free");
   desk.Give(AgentUp{HelloOf("host", 3)});
-  EXPECT_EQ(desk.Job("next").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job("next").phase, JobPhase::kChecking);
 }
 
 TEST(SeveralJobs, RunAtOnceAndTheAgentIsToldOfAll) {
@@ -196,7 +196,7 @@ TEST(SeveralJobs, TheSlotsOfOneThatEndsAreTheNextOnes) {
   EXPECT_EQ(desk.Job("three").phase, JobPhase::kQueued);
   desk.Drain<Announce>();
   desk.Give(Cancel{"one"});
-  EXPECT_EQ(desk.Job("three").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job("three").phase, JobPhase::kChecking);
   const auto wanted = desk.Drain<ToHost>();
   ASSERT_EQ(wanted.size(), 1u);
   EXPECT_THAT(WantedJobs(wanted[0].wanted), ElementsAre("three:1", "two:1"));
@@ -230,7 +230,7 @@ TEST(Delete, TheIdIsFreeOnceNothingIsLeft) {
   desk.Give(JobDeleted{"one", ""});
   EXPECT_THAT(desk.coordinator().jobs().Ids(), IsEmpty());
   desk.Give(Submit{"one", SpecOf(1, 1)});
-  EXPECT_EQ(desk.Job("one").phase, JobPhase::kStarting);
+  EXPECT_EQ(desk.Job("one").phase, JobPhase::kChecking);
   EXPECT_THAT(desk.Job("one").lineages, IsEmpty()) << "it is another job";
 }
 
