@@ -45,6 +45,8 @@ CLEAN = {
     'tests/worker/step_test.cc': '#include <gtest/gtest.h>\n#include <torch/torch.h>\n#include "worker/runtime/loop.h"\n',
     'tests/lib/wire/codec_test.cc': '// never sleep(1)\n#include <grpcpp/grpcpp.h>\n#include "lib/wire/codec.h"\n',
     'bench/add.cc': '#include <benchmark/benchmark.h>\n#include "lib/wire/codec.h"\n',
+    'examples/own/net.h': '#include "muster/task.h"\n',
+    'examples/own/net.cc': '#include "net.h"\n#include <torch/torch.h>\n',
     'cmake/dependencies.cmake': 'find_package(absl REQUIRED)\n',
     'docs/guide.md': 'See framework/root/ and ./work/ of any folder.\n',
 }

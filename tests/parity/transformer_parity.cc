@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "examples/transformer/random_sequences.h"
 #include "lib/domain/samples.h"
 #include "lib/optim/optim.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/tasks/make_task.h"
-#include "worker/tasks/random_sequences.h"
 
 namespace muster::parity {
 namespace {
@@ -128,7 +128,7 @@ std::vector<double> LibTorchLosses(const TrainingSpec& training, int64_t steps,
                                    double learning_rate, AdamBy by, Feed feed) {
   torch::nn::Transformer model = PlainModel(training);
   CopyInitialWeights(training, *model);
-  const worker::RandomSequences data = worker::MakeRandomSequences(
+  const transformer::RandomSequences data = transformer::MakeRandomSequences(
       {static_cast<int64_t>(training.data.samples), Whole(training, "source_length"),
        Whole(training, "target_length"), Whole(training, "width")},
       training.seed);

@@ -2,25 +2,40 @@
 
 #include <utility>
 
+#include "examples/code-lm/code_lm.h"
+#include "examples/transformer/transformer.h"
 #include "lib/base/status.h"
 #include "lib/task/counting.h"
-#include "worker/tasks/code_lm.h"
 #include "worker/tasks/complete_built_in.h"
 #include "worker/tasks/layers.h"
 #include "worker/tasks/torchscript.h"
-#include "worker/tasks/transformer.h"
+#include "worker/torch/flat_module.h"
 
 namespace muster::worker {
+namespace {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, CopyCounter& copied,
+// Whose sources make a plug-in, too, and which come in by the same door as a plug-in's.
+constexpr struct {
+  const char* name;
+  std::unique_ptr<Task> (*make)(const TaskOptions&);
+} kExamples[] = {{"code-lm", code_lm::Make}, {"transformer", transformer::Make}};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, CopyCounter&,
                                                ModelFile file, DataPart part) {
-  MUSTER_ASSIGN_OR_RETURN(TrainingSpec training, CompleteBuiltIn(given));
-  const TaskOptions options{training.parameters, training.data, training.seed,
-                            training.threads,    part,          training.validation.paths};
-  training.data = options.DataOfPart();
+  MUSTER_ASSIGN_OR_RETURN(const TrainingSpec training, CompleteBuiltIn(given));
+  TaskOptions options{training.parameters, training.data, training.seed,
+                      training.threads,    part,          training.validation.paths};
+  const TaskInfo& info = *FindTask(training.task);
+  if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
+  for (const auto& example : kExamples) {
+    if (training.task != example.name) continue;
+    std::unique_ptr<Task> task;
+    MUSTER_RETURN_IF_ERROR(CatchTorch([&] { task = example.make(options); }));
+    return task;
+  }
   if (training.task == "counting") return MakeCounting(training);
-  if (training.task == "code-lm") return MakeCodeLm(training, copied);
-  if (training.task == "transformer") return MakeTransformer(training, copied);
   if (training.task == "layers") return MakeLayers(options);
   if (training.task == "torchscript")
     return MakeTorchScript(options, std::move(file.name), std::move(file.bytes));

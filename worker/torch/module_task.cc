@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "worker/torch/flat_module.h"
@@ -27,6 +28,8 @@ at::Tensor IdsOf(absl::Span<const uint64_t> samples) {
 }
 
 }  // namespace
+
+void Seed(uint64_t seed, uint64_t use) { worker::SeedTorch(Mix64(seed, use)); }
 
 struct AnyModuleTask::Parts {
   Parts(const TaskOptions& options, std::function<std::shared_ptr<::torch::nn::Module>()> the_make)

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace muster::worker {
+namespace transformer {
 
 struct RandomSequences {
   at::Tensor source;  // (samples, source_length, width), uniform in [0, 1)
@@ -22,4 +22,4 @@ struct SequenceSizes {
 // Depends on its arguments alone; draws from torch's default generator, which it seeds.
 RandomSequences MakeRandomSequences(const SequenceSizes& sizes, uint64_t seed);
 
-}  // namespace muster::worker
+}  // namespace transformer

@@ -1,4 +1,4 @@
-#include "worker/tasks/code_lm.h"
+#include "code_lm.h"
 
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/dropout.h>
@@ -12,19 +12,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <random>
 #include <string>
+#include <string_view>
 #include <utility>
-#include <variant>
+#include <vector>
 
-#include "lib/base/hash.h"
-#include "lib/base/plural.h"
-#include "lib/base/status.h"
-#include "lib/task/checks.h"
 #include "muster/corpus.h"
-#include "worker/torch/flat_module.h"
-#include "worker/torch/numerics.h"
+#include "muster/torch/module_task.h"
 
-namespace muster::worker {
+namespace code_lm {
 namespace {
 
 constexpr int64_t kVocabulary = 256;
@@ -40,17 +38,14 @@ struct Shape {
   double dropout = 0;
 };
 
-Shape ReadShape(const TrainingSpec& training) {
-  const auto whole = [&](const char* name) {
-    return static_cast<int64_t>(std::get<double>(training.parameters.at(name)));
-  };
-  const int64_t stride = whole("stride");
-  return {.layers = whole("layers"),
-          .width = whole("width"),
-          .heads = whole("heads"),
-          .context = whole("context"),
-          .stride = stride == 0 ? whole("context") : stride,
-          .dropout = std::get<double>(training.parameters.at("dropout"))};
+Shape ShapeOf(const muster::TaskOptions& options) {
+  const int64_t context = options.Integer("context"), stride = options.Integer("stride");
+  return {.layers = options.Integer("layers"),
+          .width = options.Integer("width"),
+          .heads = options.Integer("heads"),
+          .context = context,
+          .stride = stride == 0 ? context : stride,
+          .dropout = options.Real("dropout")};
 }
 
 void Normal(at::Tensor& weight, double deviation) { weight.normal_(0, deviation); }
@@ -160,20 +155,24 @@ unsigned char Draw(const at::Tensor& probabilities, double u) {
   return static_cast<unsigned char>(kVocabulary - 1);
 }
 
-class CodeLm final : public Task, public Evaluates, public Generates {
- public:
-  CodeLm(const Shape& shape, int32_t threads, Corpus corpus, CopyCounter& copied)
-      : shape_(shape),
-        corpus_(std::move(corpus.bytes)),
-        left_out_(std::move(corpus.left_out)),
-        hash_(ContentHash({corpus_})),
-        model_(shape),
-        flat_(model_.ptr(), threads, copied) {}
+muster::Corpus ReadEnough(const muster::TaskOptions& options, int64_t context) {
+  muster::Corpus corpus = muster::ValueOrThrow(muster::ReadCorpus(options.DataOfPart()));
+  const size_t bytes = corpus.bytes.size();
+  if (bytes < static_cast<size_t>(context) + 1)
+    throw muster::TaskError(absl::InvalidArgumentError(
+        "data.paths: " + std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") +
+        "; a sample of parameters.context " + std::to_string(context) + " needs " +
+        std::to_string(context + 1)));
+  return corpus;
+}
 
-  std::vector<TensorSpec> Tensors() const override { return flat_.tensors(); }
+class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Generates {
+ public:
+  explicit CodeLm(const muster::TaskOptions& options)
+      : CodeLm(options, ReadEnough(options, ShapeOf(options).context)) {}
+
   std::string DataHash() const override { return hash_; }
   std::string DataLeftOut() const override { return left_out_; }
-  absl::Status Bind(const FlatSpace& space) override { return flat_.Bind(space); }
 
   uint64_t SampleCount() const override {
     return (corpus_.size() - static_cast<size_t>(shape_.context) - 1) /
@@ -181,76 +180,63 @@ class CodeLm final : public Task, public Evaluates, public Generates {
            1;
   }
 
-  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    absl::Status stored;
-    MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
-      SeedTorch(seed);
-      stored = flat_.Store(*Model(shape_), parameters);
-    }));
-    return stored;
+  // One row of context + 1 bytes for each sample.
+  Tensors MakeBatch(const at::Tensor& samples) override {
+    const int64_t length = shape_.context + 1;
+    at::Tensor tokens = at::empty({samples.numel(), length}, at::kLong);
+    const int64_t* ids = samples.const_data_ptr<int64_t>();
+    int64_t* out = tokens.mutable_data_ptr<int64_t>();
+    for (int64_t i = 0; i < samples.numel(); ++i) {
+      const auto at = static_cast<size_t>(ids[i] * shape_.stride);
+      Widen(std::string_view(corpus_).substr(at, static_cast<size_t>(length)), out + i * length);
+    }
+    return {tokens};
   }
 
-  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, flat_.space(), SampleCount()));
-    const int64_t weight = static_cast<int64_t>(input.samples.size()) * shape_.context;
-    at::Tensor tokens;
-    return flat_.Run(input, sink,
-                     {.make_batch = [&] { tokens = Tokens(input.samples); },
-                      .weight = [&] { return weight; },
-                      .loss = [&] { return LossOf(Logits(tokens), Next(tokens)); }});
+  int64_t Weight(const Tensors& batch) const override { return batch[0].size(0) * shape_.context; }
+
+  at::Tensor Loss(Model& model, const Tensors& batch) override {
+    return LossOf(Logits(model, batch[0]), Next(batch[0]));
   }
 
-  std::vector<TaskMetric> Metrics() const override {
-    return {{"loss"}, {"perplexity", TaskMetricKind::kExpOfMean}, {"accuracy"}};
+  std::vector<muster::TaskMetric> Metrics() const override {
+    return {{"loss"}, {"perplexity", muster::TaskMetricKind::kExpOfMean}, {"accuracy"}};
   }
 
-  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
-                                                      absl::Span<const float> parameters) override {
-    MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
-    std::vector<TaskMetricSum> sums;
-    MUSTER_RETURN_IF_ERROR(flat_.Evaluate(parameters, [&] {
-      const at::Tensor tokens = Tokens(samples);
-      const at::Tensor logits = Logits(tokens), next = Next(tokens);
-      const auto bytes = static_cast<double>(next.numel());
-      const double loss = LossOf(logits, next).item<double>();
-      const double right = logits.argmax(1).eq(next).sum().item<double>();
-      sums = {{loss, bytes}, {loss, bytes}, {right, bytes}};
-    }));
-    return sums;
+  std::vector<muster::TaskMetricSum> Measure(Model& model, const Tensors& batch) override {
+    const at::Tensor logits = Logits(model, batch[0]), next = Next(batch[0]);
+    const auto bytes = static_cast<double>(next.numel());
+    const double loss = LossOf(logits, next).item<double>();
+    const double right = logits.argmax(1).eq(next).sum().item<double>();
+    return {{loss, bytes}, {loss, bytes}, {right, bytes}};
   }
 
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
                                        const std::string& prompt, size_t bytes,
                                        uint64_t seed) override {
-    std::string text = prompt.empty() ? SomewhereInTheCorpus(seed) : prompt;
+    std::mt19937_64 random(seed);
+    std::string text = prompt.empty() ? SomewhereInTheCorpus(random()) : prompt;
     const size_t begin = text.size();
-    MUSTER_RETURN_IF_ERROR(flat_.Evaluate(parameters, [&] {
-      while (text.size() - begin < bytes) {
-        const uint64_t random = Mix64(seed, text.size());
-        text.push_back(
-            static_cast<char>(Draw(NextByte(text), static_cast<double>(random >> 11) * 0x1p-53)));
-      }
-    }));
+    const absl::Status done = WithState(parameters, [&] {
+      while (text.size() - begin < bytes)
+        text.push_back(static_cast<char>(
+            Draw(NextByte(text), static_cast<double>(random() >> 11) * 0x1p-53)));
+    });
+    if (!done.ok()) return done;
     return text.substr(begin);
   }
 
  private:
-  // One row of context + 1 bytes for each sample.
-  at::Tensor Tokens(absl::Span<const uint64_t> samples) const {
-    const int64_t length = shape_.context + 1;
-    at::Tensor tokens = at::empty({static_cast<int64_t>(samples.size()), length}, at::kLong);
-    int64_t* out = tokens.mutable_data_ptr<int64_t>();
-    for (size_t i = 0; i < samples.size(); ++i) {
-      const size_t at = static_cast<size_t>(samples[i]) * static_cast<size_t>(shape_.stride);
-      Widen(std::string_view(corpus_).substr(at, static_cast<size_t>(length)),
-            out + static_cast<int64_t>(i) * length);
-    }
-    return tokens;
-  }
+  CodeLm(const muster::TaskOptions& options, muster::Corpus corpus)
+      : ModuleTask(options, [shape = ShapeOf(options)] { return Model(shape); }),
+        shape_(ShapeOf(options)),
+        corpus_(std::move(corpus.bytes)),
+        left_out_(std::move(corpus.left_out)),
+        hash_(muster::ContentHash({corpus_})) {}
 
   // A row for each byte that is to be foretold.
-  at::Tensor Logits(const at::Tensor& tokens) {
-    return model_(tokens.narrow(1, 0, shape_.context)).reshape({-1, kVocabulary});
+  at::Tensor Logits(Model& model, const at::Tensor& tokens) const {
+    return model(tokens.narrow(1, 0, shape_.context)).reshape({-1, kVocabulary});
   }
   at::Tensor Next(const at::Tensor& tokens) const {
     return tokens.narrow(1, 1, shape_.context).reshape({-1});
@@ -260,8 +246,8 @@ class CodeLm final : public Task, public Evaluates, public Generates {
   }
 
   // A stretch to go on from, up to the end of a line where it has one.
-  std::string SomewhereInTheCorpus(uint64_t seed) const {
-    const uint64_t sample = Mix64(seed, 0) % SampleCount();
+  std::string SomewhereInTheCorpus(uint64_t random) const {
+    const uint64_t sample = random % SampleCount();
     const std::string text = corpus_.substr(sample * static_cast<uint64_t>(shape_.stride),
                                             static_cast<size_t>(shape_.context));
     const size_t end = text.rfind('\n');
@@ -273,33 +259,19 @@ class CodeLm final : public Task, public Evaluates, public Generates {
     text.remove_prefix(text.size() - std::min(text.size(), static_cast<size_t>(shape_.context)));
     at::Tensor tokens = at::empty({1, static_cast<int64_t>(text.size())}, at::kLong);
     Widen(text, tokens.mutable_data_ptr<int64_t>());
-    return at::softmax(model_(tokens).select(1, -1).flatten() / kTemperature, 0).contiguous();
+    return at::softmax(net()(tokens).select(1, -1).flatten() / kTemperature, 0).contiguous();
   }
 
   const Shape shape_;
   const std::string corpus_;
   const std::string left_out_;
   const std::string hash_;
-  Model model_;
-  FlatModule flat_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Task>> MakeCodeLm(const TrainingSpec& training,
-                                                 CopyCounter& copied) {
-  const Shape shape = ReadShape(training);
-  MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(training.data));
-  if (corpus.bytes.size() < static_cast<size_t>(shape.context) + 1)
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.paths: ", Plural(static_cast<int64_t>(corpus.bytes.size()), "byte"),
-        "; a sample of parameters.context ", shape.context, " needs ", shape.context + 1));
-  MUSTER_RETURN_IF_ERROR(UseTorchHere(training.threads));
-  std::unique_ptr<Task> task;
-  MUSTER_RETURN_IF_ERROR(CatchTorch([&] {
-    task = std::make_unique<CodeLm>(shape, training.threads, std::move(corpus), copied);
-  }));
-  return task;
+std::unique_ptr<muster::Task> Make(const muster::TaskOptions& options) {
+  return std::make_unique<CodeLm>(options);
 }
 
-}  // namespace muster::worker
+}  // namespace code_lm
