@@ -102,19 +102,25 @@ std::vector<Check> ProgramChecks(const DoctorSurroundings& surroundings) {
   struct Row {
     const char* name;
     const char* what;
+    bool is_for_some_data = false;  // the rest works without it
   };
   constexpr Row kPrograms[] = {
       {"muster-coordinator", "this host can start no cluster"},
       {"muster-worker", "no worker can be started on this host"},
       {"muster-server", "no server can be started on this host"},
+      {"muster-decoder", "workers of this host cannot read HDF5",
+       /*is_for_some_data=*/true},
   };
   std::vector<Check> checks;
   for (const Row& row : kPrograms)
     checks.push_back(
         {kHost, row.name, "see whether its file system answers",
          [row, path = absl::StrCat(surroundings.programs, "/", row.name)] {
-           return Findings{doctor::JudgeProgram(
-               row.name, row.what, doctor::GatherProgram(path, kPatienceWithAProgram), kVersion)};
+           doctor::Finding finding = doctor::JudgeProgram(
+               row.name, row.what, doctor::GatherProgram(path, kPatienceWithAProgram), kVersion);
+           if (row.is_for_some_data && finding.verdict == doctor::Verdict::kProblem)
+             finding.verdict = doctor::Verdict::kWarning;
+           return Findings{finding};
          }});
   return checks;
 }

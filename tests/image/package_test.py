@@ -1,9 +1,15 @@
-"""The package of Debian: it is installed where nothing was built, runs there, and leaves nothing when it goes."""
+"""The package of Debian and the archive: each is unpacked where nothing was built, and runs there; the first leaves nothing
+when it goes.
+"""
 
+import functools
 import json
+import math
 import os
 import pathlib
+import re
 import shutil
+import struct
 import subprocess
 import tempfile
 import unittest
@@ -11,26 +17,52 @@ import unittest
 from image_test import COMPUTES, COUNTS, digest_in
 from store import BUILD, ROOT, call
 
+TO_BUILD = ("cmake", "g++", "libabsl-dev", "make")
+INSIDE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+          'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"')
+
+
+@functools.cache
+def scratch():
+    """Of all tests here."""
+    folder = tempfile.TemporaryDirectory(prefix="muster-package-")
+    unittest.addModuleCleanup(folder.cleanup)
+    return pathlib.Path(folder.name)
+
+
+@functools.cache
+def made():
+    """The package and the archive."""
+    call("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", scratch(), seconds=900)
+    return next(scratch().glob("muster_*_amd64.deb")), next(scratch().glob("muster-*.tar.zst"))
+
+
+def bare_debian(root, *options):
+    done = subprocess.run(["mmdebstrap", "--quiet", "--variant=apt", *options, "bookworm", root, "-"],
+                          input=call(ROOT / "deploy/image/sources"), text=True, timeout=900, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT)
+    assert done.returncode == 0, done.stdout
+
+
+def run_in(root, *words, seconds=300):
+    return call(*INSIDE, root, *words, seconds=seconds)
+
+
+def digest_outside(job, file):
+    return digest_in(call(BUILD / "bin/muster", "train", file, "--json", "--dir", scratch() / f"{file.parts[-3]}-{job['name']}"))
+
 
 class Package(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="muster-package-"))
-        cls.addClassCleanup(shutil.rmtree, cls.folder)
-        call("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", cls.folder, seconds=900)
-        cls.package = next(cls.folder.glob("muster_*_amd64.deb"))
-        cls.root = cls.folder / "root"
-        done = subprocess.run(
-            ["mmdebstrap", "--quiet", "--variant=apt", f"--customize-hook=copy-in {cls.package} /var",
-             f'--customize-hook=chroot "$1" apt-get install --yes --no-install-recommends /var/{cls.package.name} '
-             "cmake g++ libabsl-dev make",
-             "bookworm", cls.root, "-"], input=call(ROOT / "deploy/image/sources"), text=True, timeout=900, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT)
-        assert done.returncode == 0, done.stdout
+        cls.package, _ = made()
+        cls.root = scratch() / "root"
+        bare_debian(cls.root, f"--customize-hook=copy-in {cls.package} /var",
+                    f'--customize-hook=chroot "$1" apt-get install --yes --no-install-recommends /var/{cls.package.name} ' +
+                    " ".join(TO_BUILD))
 
     def run_in_it(self, *words, seconds=300):
-        begin = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
-        return call("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", begin, self.root, *words, seconds=seconds)
+        return run_in(self.root, *words, seconds=seconds)
 
     def test_it_names_what_it_needs(self):
         said = call("dpkg-deb", "--info", self.package)
@@ -40,8 +72,7 @@ class Package(unittest.TestCase):
     def test_a_run_has_the_digest_that_it_has_outside(self):
         for job in (COUNTS, COMPUTES):
             (self.root / "tmp/job.json").write_text(json.dumps(job))
-            outside = digest_in(call(BUILD / "bin/muster", "train", self.root / "tmp/job.json", "--json", "--dir",
-                                     self.folder / job["name"]))
+            outside = digest_outside(job, self.root / "tmp/job.json")
             inside = self.run_in_it("/usr/bin/muster", "train", "/tmp/job.json", "--json", "--dir", f"/tmp/{job['name']}")
             self.assertEqual(digest_in(inside), outside)
 
@@ -60,6 +91,64 @@ class Package(unittest.TestCase):
         self.run_in_it("apt-get", "remove", "--yes", "muster")
         self.assertFalse(os.path.lexists(self.root / "usr/bin/muster"))
         self.assertFalse((self.root / "opt/muster").exists())
+
+
+def tensors_in(file):
+    """Of safetensors, as lists of numbers."""
+    text = file.read_bytes()
+    begin = 8 + int.from_bytes(text[:8], "little")
+    header = json.loads(text[8:begin])
+    header.pop("__metadata__", None)
+    return {name: struct.unpack(f"<{math.prod(told['shape'])}f", text[begin:][slice(*told["data_offsets"])])
+            for name, told in header.items()}
+
+
+class Archive(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        package, archive = made()
+        needed = re.findall(r"(?:^|, )([a-z0-9.+-]+)", call("dpkg-deb", "--field", package, "Depends"))
+        assert "libgrpc++1.51" in needed, needed
+        cls.root = scratch() / "bare"
+        bare_debian(cls.root, "--include=" + ",".join((*needed, *TO_BUILD)), f"--customize-hook=copy-in {archive} /srv")
+        run_in(cls.root, "sh", "-c", "cd /srv && cmake -E tar xf *.tar.zst && rm *.tar.zst", seconds=300)
+        cls.muster, = ("/srv/" + folder.name for folder in (cls.root / "srv").iterdir())
+
+    def run_in_it(self, *words, seconds=300):
+        return run_in(self.root, *words, seconds=seconds)
+
+    def test_a_run_has_the_digest_that_it_has_outside(self):
+        for job in (COUNTS, COMPUTES):
+            (self.root / "tmp/job.json").write_text(json.dumps(job))
+            inside = self.run_in_it(f"{self.muster}/bin/muster", "train", "/tmp/job.json", "--json", "--dir", f"/tmp/{job['name']}")
+            self.assertEqual(digest_in(inside), digest_outside(job, self.root / "tmp/job.json"))
+
+    # As a stranger does it: the template is copied, built, trained, killed with all its processes, gone on with, and exported.
+    def test_a_strangers_path(self):
+        own = self.root / "tmp/own"
+        shutil.copytree(ROOT / "examples/plugin", own)
+        self.run_in_it("sh", "-c", f"cd /tmp/own && cmake -B build -DCMAKE_PREFIX_PATH={self.muster} -DCMAKE_BUILD_TYPE=Release "
+                       "&& cmake --build build", seconds=600)
+        train = (f"cd /tmp/own && exec {self.muster}/bin/muster train mlp.yaml --plugins build --json --workers 2 --set epochs=60 "
+                 "--set checkpoint.every_steps=20 --dir ")
+        with subprocess.Popen([*INSIDE, self.root, "sh", "-c", train + "run"], text=True, stdout=subprocess.PIPE) as first:
+            for line in first.stdout:
+                event = json.loads(line)
+                if event["event"] == "checkpoint" and event["saves"]:
+                    break
+            first.kill()
+        result = json.loads(self.run_in_it("sh", "-c", train + "run").strip().splitlines()[-1])
+        self.assertEqual(result["state"], "done")
+        self.assertEqual(result["digest"], digest_in(self.run_in_it("sh", "-c", train + "undisturbed")))
+        self.run_in_it("sh", "-c", f"cd /tmp/own && {self.muster}/bin/muster export --dir run -o model.safetensors")
+        model = tensors_in(own / "model.safetensors")
+        weights, last = model["first.weight"], model["last.weight"]
+        wrong = []
+        for row in (own / "rows.csv").read_text().splitlines():
+            a, b, label = map(float, row.split(","))
+            inner = [math.tanh(weights[2 * i] * a + weights[2 * i + 1] * b + bias) for i, bias in enumerate(model["first.bias"])]
+            wrong.append((sum(x * w for x, w in zip(inner, last)) + model["last.bias"][0] - label) ** 2)
+        self.assertLess(sum(wrong) / len(wrong), 0.02)   # 0.16 for who says the mean
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ from cluster import CACHE, KUBECTL, ROOT, ClusterTest, decoded, main
 
 K8S = ROOT / "deploy/k8s"
 DOCUMENT = ROOT / "docs/kubernetes.md"
-OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-elastic", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob")
+OF_PLUGINS = {"jobs/guest-plugin-image": "localhost/muster-plugins", "jobs/guest-plugin-volume": "localhost/muster"}
+OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-elastic", "jobs/guest-jobset", "jobs/guest-servers", "jobs/trainjob",
+                    *OF_PLUGINS)
 FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu",
            "overlays/kubeflow")
 # What no overlay has: each beside the base.
@@ -35,13 +37,14 @@ TOGETHER = {
 }
 MADE = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
 # With a coordinator that makes pods.
-HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/data",
+HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/data", "overlays/plugins",
              *(f"overlays/{name}" for name in MADE))
 # In which overlays pods may do more than the restricted level lets them, and what.
 PRIVILEGED = {name: "IPC_LOCK" for name, (_, components) in MADE.items() if "rdma" in components}
 # What whoever applies an overlay makes first in the namespace of jobs, and what the base leaves to an overlay.
 BY_HAND = {("Secret", "muster-join")}
 OF_OVERLAYS = {("PersistentVolumeClaim", "muster-checkpoints")}
+PLUGIN_FOLDER = "/opt/muster/lib/muster/plugins"  # where every worker of the image looks
 GPU = "nvidia.com/gpu"  # which the coordinator adds to the template of pods
 
 # What is broken of guest-job's Job, and a word of the refusal. Paths lead to what is replaced; None removes it.
@@ -92,21 +95,37 @@ def copied(into):
         for name, (beside, components) in MADE.items():
             put_overlay(copy_of, name, beside, components)
         put_data(copy_of)
+        put_plugins(copy_of)
     return copy_of
+
+
+def written(title):
+    """What is indented in that section of the document."""
+    section = DOCUMENT.read_text().split(f"\n### {title}\n")[1].split("\n### ")[0]
+    return map(textwrap.dedent, re.findall("(?:^    .*\n)+", section, re.MULTILINE))
 
 
 def put_data(copy_of):
     """The overlay of the section about data, as it is written there."""
-    section = DOCUMENT.read_text().split("\n### Data\n")[1].split("\n### ")[0]
-    claim, more, kustomization, policy = map(textwrap.dedent, re.findall("(?:^    .*\n)+", section, re.MULTILINE))
+    claim, more, kustomization, policy = written("Data")
+    put_mounted(copy_of, "data", more, {"data.yaml": claim + "---\n" + policy, "kustomization.yaml": kustomization})
+
+
+def put_plugins(copy_of):
+    """The overlay of the section about plug-ins, likewise."""
+    claim, more, kustomization = written("Plug-ins")
+    put_mounted(copy_of, "plugins", more, {"plugins.yaml": claim, "kustomization.yaml": kustomization})
+
+
+def put_mounted(copy_of, name, more, files):
+    """An overlay whose pods have one volume more."""
     pod = (K8S / "base/worker-pod.yaml").read_text()
     for key, item in re.findall("^(volumeMounts|volumes):\n(- .*\n)", more, re.MULTILINE):
         pod = re.sub(f"^( *){key}:\n", lambda found: found[0] + found[1] + item, pod, count=1, flags=re.MULTILINE)
-    overlay = copy_of / "overlays/data"
+    overlay = copy_of / "overlays" / name
     overlay.mkdir()
-    for name, text in {"data.yaml": claim + "---\n" + policy, "worker-pod.yaml": pod,
-                       "kustomization.yaml": kustomization}.items():
-        (overlay / name).write_text(text)
+    for file, text in {**files, "worker-pod.yaml": pod}.items():
+        (overlay / file).write_text(text)
 
 
 def put_overlay(copy_of, name, beside, components):
@@ -274,6 +293,34 @@ class Built(unittest.TestCase):
                         if "configMap" in each] for name in ("overlays/data", "overlays/prod")}
         self.assertNotEqual(names["overlays/data"], names["overlays/prod"])
 
+    def test_plugins_come_in_the_image_or_in_a_volume_that_no_job_writes_to(self):
+        for folder, image in OF_PLUGINS.items():
+            with self.subTest(folder):
+                objects = self.build(folder)
+                pod = one(objects, "Job", "train")["spec"]["template"]["spec"]
+                container, = pod["containers"]
+                self.assertEqual(container["image"], image)
+                self.assertIn("\ntask: mlp\n", one(objects, "ConfigMap", "train")["data"]["training.yaml"])
+                mounted = [each for each in container["volumeMounts"] if each["mountPath"] == PLUGIN_FOLDER]
+                if image == "localhost/muster":
+                    self.assertEqual([(each["name"], each["readOnly"]) for each in mounted], [("plugins", True)])
+                    volume = next(each for each in pod["volumes"] if each["name"] == "plugins")
+                    claim = volume["persistentVolumeClaim"]
+                    self.assertTrue(claim["readOnly"])
+                    self.assertEqual(one(objects, "PersistentVolumeClaim", claim["claimName"])["spec"]["accessModes"],
+                                     ["ReadOnlyMany"])
+                else:
+                    self.assertEqual(mounted, [])
+                    layer = (K8S / folder / "Containerfile").read_text()
+                    self.assertRegex(layer, rf"\nFROM localhost/muster\nCOPY --chmod=644 mlp.so {PLUGIN_FOLDER}/\n")
+                    self.assertIn(f"--tag {image} ", layer)
+
+    def test_plugins_are_mounted_in_launched_pods_as_the_document_says(self):
+        pod = next(launched_pods(self.made["overlays/plugins"]))
+        container, = pod["spec"]["containers"]
+        self.assertIn({"name": "plugins", "mountPath": PLUGIN_FOLDER, "readOnly": True}, container["volumeMounts"])
+        self.assertIn(("PersistentVolumeClaim", "plugins"), needed_by(pod))
+
     def test_a_queue_covers_what_pods_ask_for(self):
         """One that does not cover a resource admits no job that asks for it."""
         seen = set()
@@ -394,7 +441,7 @@ class Manifests(ClusterTest):
         for account in ("muster-worker", "muster-coordinator"):
             for each in (namespace, privileged):
                 self.cluster.kubectl("create", "serviceaccount", "-n", each, account)
-        for folder in (*FOLDERS, *(f"overlays/{name}" for name in ("data", *MADE))):
+        for folder in (*FOLDERS, *(f"overlays/{name}" for name in ("data", "plugins", *MADE))):
             with self.subTest(folder):
                 of_any = folder in OF_ANY_NAMESPACE
                 objects = self.cluster.objects(copied(self.cluster.folder) / folder, namespace if of_any else None)

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
+#include "lib/base/version.h"
 #include "lib/data/decoder/hdf5_reader.h"
 #include "lib/data/decoder_wire.h"
 
@@ -139,6 +140,10 @@ int main(int argc, char** argv) {
       "Workers start it, to read files for them; it has no use for people.\n";
   if (argc == 2 && std::string(argv[1]) == "--help") {
     std::cout << usage;
+    return muster::kExitDone;
+  }
+  if (argc == 2 && std::string(argv[1]) == "--version") {
+    std::cout << muster::kVersion << "\n";
     return muster::kExitDone;
   }
   uint64_t memory = 0;

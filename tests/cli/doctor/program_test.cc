@@ -105,6 +105,7 @@ TEST(DoctorTest, AHealthyClusterHasNoProblem) {
   const Diagnosis healthy(Muster({"doctor", "--dir", cluster.dir()}));
   healthy.ExpectNoProblem();
   healthy.Expect("host", "muster-worker", "ok", "starts, and is of this version");
+  healthy.Expect("host", "muster-decoder", "ok", "starts, and is of this version");
   healthy.Expect("folder", "use", "ok", "A muster runs in it");
   healthy.Expect("folder", "certificate of the coordinator", "ok", "/coordinator is valid until");
   healthy.Expect("cluster", "coordinator", "ok", cluster.address());
@@ -215,6 +216,8 @@ TEST_F(DoctorProgramsTest, AWorkerThatIsMissingOrOfAnotherVersion) {
   missing.Expect("host", "muster-worker", "problem", "is not there: no worker can be started",
                  "one version");
   missing.Expect("host", "muster-server", "ok", "starts");
+  missing.Expect("host", "muster-decoder", "warning",
+                 "is not there: workers of this host cannot read HDF5", "one version");
   Write("muster-worker", "#!/bin/sh\necho 0.0.1\n");
   Doctor().Expect("host", "muster-worker", "problem", "is of version 0.0.1", "one version");
 }

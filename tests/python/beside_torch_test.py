@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+"""The examples beside PyTorch: each is trained by Muster, and once more by a loop of PyTorch that starts from our export of
+step 0, takes the samples of each step from `muster ledger` and goes lane by lane. Dropout and augmentation are off.
+
+Losses are equal within 1e-4 as long as rounding carries (docs/decisions/0015-parity-and-chaos.md), and a rate that is 1 %
+wrong is caught. MUSTER_PROGRAMS is the folder of the programs, MUSTER_EXAMPLES that of the examples' plug-ins, a folder for
+each; their specifications and data are those of examples/.
+"""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import numpy as np
+    import torch
+    from torch import nn
+    from torch.nn import functional
+except (ImportError, OSError) as why:
+    torch, WHY = None, str(why)
+
+MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
+PLUGINS = pathlib.Path(os.environ['MUSTER_EXAMPLES'])
+SOURCE = pathlib.Path(__file__).resolve().parents[2] / 'examples'
+TOLERANCE = 1e-4
+
+
+def muster(*words):
+    done = subprocess.run([MUSTER, *map(str, words)], capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Model:
+    """A module, and the sum of the losses of some samples with what it is divided by."""
+
+    def __init__(self, module, loss):
+        self.module, self.loss = module, loss
+
+
+def mlp(parameters, folder, state):
+    rows = np.loadtxt(folder / 'rows.csv', delimiter=',', dtype=np.float32)
+    inputs, labels = torch.from_numpy(rows[:, :-1].copy()), torch.from_numpy(rows[:, -1].copy())
+    module = nn.Module()
+    module.first, module.last = nn.Linear(2, parameters['hidden']), nn.Linear(parameters['hidden'], 1)
+
+    def loss(ids):
+        out = module.last(torch.tanh(module.first(inputs[ids]))).squeeze(1)
+        return functional.mse_loss(out, labels[ids], reduction='sum'), len(ids)
+    return Model(module, loss)
+
+
+def code_lm(parameters, folder, state):
+    width, heads, context = parameters['width'], parameters['heads'], parameters['context']
+    corpus = torch.tensor(list((folder / 'text.txt').read_bytes()))
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.attention_norm, self.mlp_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.query_key_value, self.attention_out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp_in, self.mlp_out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x):
+            samples, positions, _ = x.shape
+            query, key, value = self.query_key_value(self.attention_norm(x)).chunk(3, dim=2)
+            query, key, value = (part.view(samples, positions, heads, -1).transpose(1, 2) for part in (query, key, value))
+            mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+            x = x + self.attention_out(mixed.transpose(1, 2).reshape(samples, positions, width))
+            return x + self.mlp_out(functional.gelu(self.mlp_in(self.mlp_norm(x))))
+
+    module = nn.Module()
+    module.bytes, module.positions = nn.Embedding(256, width), nn.Parameter(torch.zeros(context, width))
+    module.blocks = nn.ModuleList(Block() for _ in range(parameters['layers']))
+    module.norm, module.head = nn.LayerNorm(width), nn.Linear(width, 256, bias=False)
+
+    def loss(ids):
+        tokens = torch.stack([corpus[i * context:(i + 1) * context + 1] for i in ids])
+        x = module.bytes(tokens[:, :-1]) + module.positions
+        for block in module.blocks:
+            x = block(x)
+        logits, following = module.head(module.norm(x)), tokens[:, 1:]
+        return functional.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction='sum'), following.numel()
+    return Model(module, loss)
+
+
+def mix(*numbers):
+    """SplitMix64, of which Muster's seeds are made (lib/base/hash.h)."""
+    whole = (1 << 64) - 1
+    mixed = 0
+    for place, number in enumerate(numbers):
+        x = number if place == 0 else mixed ^ number
+        x = (x + 0x9e3779b97f4a7c15) & whole
+        x = ((x ^ x >> 30) * 0xbf58476d1ce4e5b9) & whole
+        x = ((x ^ x >> 27) * 0x94d049bb133111eb) & whole
+        mixed = x ^ x >> 31
+    return mixed
+
+
+def transformer(parameters, folder, state):
+    width, samples = parameters['width'], 300
+    torch.manual_seed(mix(1, 0x64617461))
+    source = torch.rand(samples, parameters['source_length'], width)
+    target = torch.rand(samples, parameters['target_length'], width)
+    module = nn.Transformer(width, parameters['heads'], parameters['encoder_layers'], parameters['decoder_layers'],
+                            parameters['feedforward'], dropout=0)
+
+    def loss(ids):
+        out = module(source[ids].transpose(0, 1), target[ids].transpose(0, 1))
+        labels = target[ids].transpose(0, 1).argmax(2)
+        return functional.cross_entropy(out.flatten(0, 1), labels.flatten(), reduction='sum'), labels.numel()
+    return Model(module, loss)
+
+
+def resnet(parameters, folder, state):
+    def convolution(inside, out, size, stride=1):
+        return nn.Conv2d(inside, out, size, stride=stride, padding=size // 2, bias=False)
+
+    class Block(nn.Module):
+        def __init__(self, inside, out, stride):
+            super().__init__()
+            self.first, self.first_norm = convolution(inside, out, 3, stride), nn.BatchNorm2d(out)
+            self.second, self.second_norm = convolution(out, out, 3), nn.BatchNorm2d(out)
+            self.is_straight = inside == out and stride == 1
+            if not self.is_straight:
+                self.shortcut, self.shortcut_norm = convolution(inside, out, 1, stride), nn.BatchNorm2d(out)
+
+        def forward(self, x):
+            inner = self.second_norm(self.second(torch.relu(self.first_norm(self.first(x)))))
+            return torch.relu(inner + (x if self.is_straight else self.shortcut_norm(self.shortcut(x))))
+
+    file = np.fromfile(folder / 'images' / 'data_batch.bin', dtype=np.uint8).reshape(-1, 1 + 3 * 32 * 32)
+    labels = torch.from_numpy(file[:, 0].astype(np.int64))
+    images = (torch.from_numpy(file[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32)) / 255 - 0.5) / 0.25
+    width, blocks = parameters['width'], parameters['blocks']
+    module = nn.Module()
+    module.stem, module.norm = convolution(3, width, 3), nn.BatchNorm2d(width)
+    stages, inside = [], width
+    for factor in (1, 2, 4):
+        for block in range(blocks):
+            stages.append(Block(inside, factor * width, 2 if block == 0 and factor > 1 else 1))
+            inside = factor * width
+    module.stages, module.head = nn.Sequential(*stages), nn.Linear(inside, 10)
+
+    def loss(ids):
+        out = module.stages(torch.relu(module.norm(module.stem(images[ids])))).mean((2, 3))
+        return functional.cross_entropy(module.head(out), labels[ids], reduction='sum',
+                                        label_smoothing=parameters['label_smoothing']), len(ids)
+    return Model(module, loss)
+
+
+PADDING, BEGIN, END, FIRST_BYTE, FIRST_MERGE, LEFT_OUT = 0, 1, 2, 3, 3 + 256, -100
+
+
+def encode(text, ranks):
+    """Tokens of a line: in each word, with the space before it, pairs are merged in the order in which they were learned."""
+    tokens = []
+    for number, part in enumerate(text.split(' ')):
+        word = [FIRST_BYTE + byte for byte in ((' ' if number else '') + part).encode()]
+        while True:
+            pairs = [(ranks[pair], at) for at, pair in enumerate(zip(word, word[1:])) if pair in ranks]
+            if not pairs:
+                break
+            into, at = min(pairs)
+            word[at:at + 2] = [into]
+        tokens += word
+    return tokens + [END]
+
+
+def translate(parameters, folder, state):
+    width, length = parameters['width'], 64
+    merges = state['merges']
+    ranks = {tuple(pair): FIRST_MERGE + rank for rank, pair in enumerate(merges.tolist()) if pair[0] >= 0}
+    lines = [line.split('\t') for line in (folder / 'train.tsv').read_text().splitlines()]
+    sources, targets = ([encode(line[side], ranks) for line in lines] for side in (0, 1))
+    assert max(map(len, sources + targets)) <= length
+    module = nn.Module()
+    tokens = FIRST_MERGE + len(merges)
+    module.tokens, module.positions = nn.Embedding(tokens, width), nn.Parameter(torch.zeros(length + 1, width))
+    module.transformer = nn.Transformer(width, parameters['heads'], parameters['layers'], parameters['layers'],
+                                        parameters['feedforward'], dropout=0)
+    module.head = nn.Linear(width, tokens)
+    module.register_buffer('merges', merges.clone())
+
+    def rows(lists, fill):
+        return nn.utils.rnn.pad_sequence([torch.tensor(one) for one in lists], batch_first=True, padding_value=fill)
+
+    def embed(ids):
+        return (module.tokens(ids) + module.positions[:ids.size(1)]).transpose(0, 1)
+
+    def hidden(ids):
+        return torch.zeros(ids.shape).masked_fill(ids == PADDING, -math.inf)
+
+    def loss(ids):
+        source, ended = rows([sources[i] for i in ids], PADDING), rows([targets[i] for i in ids], LEFT_OUT)
+        begun = rows([[BEGIN] + targets[i][:-1] for i in ids], PADDING)
+        later = nn.Transformer.generate_square_subsequent_mask(begun.size(1))
+        out = module.transformer(embed(source), embed(begun), tgt_mask=later, src_key_padding_mask=hidden(source),
+                                 tgt_key_padding_mask=hidden(begun), memory_key_padding_mask=hidden(source))
+        scores = module.head(out.transpose(0, 1))
+        sum_ = functional.cross_entropy(scores.flatten(0, 1), ended.flatten(), ignore_index=LEFT_OUT, reduction='sum',
+                                        label_smoothing=parameters['label_smoothing'])
+        return sum_, int((ended != LEFT_OUT).sum())
+    return Model(module, loss)
+
+
+def learning_rate(spec, step, steps):
+    schedule, rate = spec.get('schedule', {}), spec['optimizer']['learning_rate']
+    warmup = schedule.get('warmup_steps', 0)
+    if step < warmup:
+        return rate * (step + 1) / warmup
+    if schedule.get('kind', 'constant') == 'constant':
+        return rate
+    assert schedule['kind'] == 'cosine'
+    begin = max(warmup - 1, 0)
+    left = (1 + math.cos(math.pi * (step - begin) / (steps - 1 - begin))) / 2
+    final = schedule.get('final_ratio', 0)
+    return rate * (final + (1 - final) * left)
+
+
+def optimizer_of(spec, parameters):
+    given = spec['optimizer']
+    decay = given.get('weight_decay', 0)
+    if given['kind'] == 'momentum':
+        return torch.optim.SGD(parameters, lr=0, momentum=given.get('momentum', 0.9), weight_decay=decay)
+    kinds = {'adam': torch.optim.Adam, 'adamw': torch.optim.AdamW}
+    return kinds[given['kind']](parameters, lr=0, weight_decay=decay)
+
+
+def train(spec, records, model, rate_error=1.0):
+    """Mean losses of the steps, each before its update."""
+    parameters = [p for p in model.module.parameters() if p.requires_grad]
+    optimizer, losses = optimizer_of(spec, parameters), []
+    model.module.train()
+    for record in records:
+        optimizer.zero_grad()
+        total, weight, buffers = 0.0, 0, None
+        for lane in record['lanes']:
+            loss, terms = model.loss(lane['samples'])
+            loss.backward()
+            total, weight = total + loss.item(), weight + terms
+            if lane['lane'] == 0:  # its buffers are those of the step
+                buffers = [buffer.clone() for buffer in model.module.buffers()]
+        with torch.no_grad():
+            for buffer, of_lane in zip(model.module.buffers(), buffers):
+                buffer.copy_(of_lane)
+            for parameter in parameters:
+                parameter.grad /= weight
+            if 'clip_norm' in spec:
+                norm = math.sqrt(sum(float(p.grad.double().square().sum()) for p in parameters))
+                for parameter in parameters:
+                    parameter.grad *= min(1.0, spec['clip_norm'] / norm)
+        optimizer.param_groups[0]['lr'] = rate_error * learning_rate(spec, record['step'], len(records))
+        optimizer.step()
+        losses.append(total / weight)
+    return losses
+
+
+@unittest.skipIf(torch is None, 'there is no PyTorch')
+class BesideTorchTest(unittest.TestCase):
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        torch.use_deterministic_algorithms(True)
+
+    def muster_losses(self, example, spec, *settings):
+        """Records of the ledger, and the weights at the end."""
+        (self.folder / 'job.yaml').write_text(json.dumps(spec))
+        run = self.folder / ('run' + '-'.join(settings).replace('/', '')[:20])
+        muster('train', self.folder / 'job.yaml', '--plugins', PLUGINS / ('example_' + example), '--dir', run, '--workers', '2',
+               *(word for setting in settings for word in ('--set', setting)))
+        file = self.folder / 'model.pt'
+        muster('export', '--dir', run, '--format', 'pt', '-o', file)
+        told = [json.loads(line) for line in muster('ledger', '--dir', run, '--json').splitlines()]
+        return told, torch.load(file, weights_only=True)
+
+    def compare(self, example, make, spec, steps, *, weights_within):
+        spec['steps'] = steps
+        # No step changes what a rate of 0 leaves, but what batch norm has counted, which begins anew below.
+        _, first = self.muster_losses(example, spec, 'steps=1', 'optimizer={kind: sgd, learning_rate: 0}',
+                                      'schedule={kind: constant}')
+        records, last = self.muster_losses(example, spec)
+        self.assertEqual([record['step'] for record in records], list(range(steps)))
+        ours = [record['loss'] for record in records]
+
+        def theirs(rate_error=1.0):
+            model = make(spec['parameters'], self.folder, first)
+            fresh = {name: tensor for name, tensor in model.module.state_dict().items()
+                     if name.endswith(('running_mean', 'running_var', 'num_batches_tracked'))}
+            model.module.load_state_dict(first | fresh)
+            return train(spec, records, model, rate_error), model.module.state_dict()
+
+        def largest(losses):
+            return max(abs(a - b) / abs(b) for a, b in zip(ours, losses))
+        losses, weights = theirs()
+        self.assertEqual(set(weights), set(last))
+        apart = moved = 0.0
+        for name, tensor in weights.items():
+            if tensor.is_floating_point():
+                apart += float((tensor - last[name]).double().square().sum())
+                moved += float((tensor - first[name]).double().square().sum())
+            else:
+                self.assertTrue(torch.equal(tensor, last[name]), name)
+        wrong = largest(theirs(1.01)[0])
+        print(f'{example}: losses {ours[0]:.4f} to {ours[-1]:.4f} differ by {largest(losses):.1e} (1 % wrong: {wrong:.1e}), '
+              f'weights by {math.sqrt(apart / moved):.1e} of their way', file=sys.stderr)
+        self.assertLess(largest(losses), TOLERANCE)
+        self.assertGreater(wrong, TOLERANCE, 'a rate that is 1 % wrong')
+        self.assertLess(math.sqrt(apart / moved), weights_within)
+        self.assertLess(ours[-1], ours[0])
+
+    def test_mlp(self):
+        (self.folder / 'rows.csv').write_bytes((SOURCE / 'plugin' / 'rows.csv').read_bytes())
+        spec = {'task': 'mlp', 'parameters': {'hidden': 16}, 'batch': 32, 'lanes': 8,
+                'data': {'paths': [str(self.folder / 'rows.csv')], 'format': 'csv', 'header': False, 'label': '3'},
+                'optimizer': {'kind': 'adamw', 'learning_rate': 0.01}}
+        self.compare('mlp', mlp, spec, 100, weights_within=1e-3)
+
+    def test_code_lm(self):
+        text = (SOURCE / 'translate' / 'translate.cc').read_text()
+        (self.folder / 'text.txt').write_text(text)
+        spec = {'task': 'own-code-lm', 'batch': 24, 'lanes': 6, 'clip_norm': 1,
+                'parameters': {'layers': 2, 'width': 32, 'heads': 4, 'context': 32, 'dropout': 0},
+                'data': {'paths': [str(self.folder / 'text.txt')]},
+                'optimizer': {'kind': 'adamw', 'learning_rate': 0.001, 'weight_decay': 0.01},
+                'schedule': {'kind': 'cosine', 'warmup_steps': 5, 'final_ratio': 0.1}}
+        self.compare('code-lm', code_lm, spec, 20, weights_within=1e-2)
+
+    def test_transformer(self):
+        spec = {'task': 'own-transformer', 'batch': 24, 'lanes': 6, 'seed': 1, 'data': {'samples': 300},
+                'parameters': {'width': 32, 'heads': 4, 'encoder_layers': 2, 'decoder_layers': 2, 'feedforward': 64,
+                               'source_length': 2, 'target_length': 7, 'dropout': 0},
+                'optimizer': {'kind': 'adam', 'learning_rate': 0.001}}
+        self.compare('transformer', transformer, spec, 20, weights_within=1e-1)
+
+    def make_data(self, example, *words):
+        done = subprocess.run([sys.executable, SOURCE / example / 'make_data.py', *words], timeout=100)
+        self.assertEqual(done.returncode, 0)
+
+    def test_resnet(self):
+        self.make_data('resnet', self.folder / 'images', '--samples', '160')
+        spec = {'task': 'resnet', 'batch': 32, 'lanes': 4, 'parameters': {'width': 8, 'blocks': 1, 'label_smoothing': 0.05},
+                'data': {'paths': [str(self.folder / 'images')], 'format': 'cifar10', 'mean': [0.5], 'deviation': [0.25]},
+                'optimizer': {'kind': 'momentum', 'learning_rate': 0.05, 'weight_decay': 0.0005},
+                'schedule': {'kind': 'cosine', 'warmup_steps': 4}}
+        self.compare('resnet', resnet, spec, 12, weights_within=1e-2)
+
+    def test_translate(self):
+        self.make_data('translate', self.folder / 'train.tsv', '--lines', '400')
+        spec = {'task': 'translate', 'batch': 32, 'lanes': 4, 'clip_norm': 1,
+                'parameters': {'width': 32, 'heads': 4, 'layers': 1, 'feedforward': 64, 'merges': 100,
+                               'label_smoothing': 0.05, 'dropout': 0},
+                'data': {'paths': [str(self.folder / 'train.tsv')]},
+                'optimizer': {'kind': 'adamw', 'learning_rate': 0.003},
+                'schedule': {'kind': 'cosine', 'warmup_steps': 10}}
+        self.compare('translate', translate, spec, 20, weights_within=1e-1)
+
+
+if __name__ == '__main__':
+    if torch is None:
+        print('PyTorch cannot be imported:', WHY)
+    unittest.main(verbosity=2)
