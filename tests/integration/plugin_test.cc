@@ -197,7 +197,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Oddity{"throws when it is made", kExitBadConfiguration, "throws when it is made: no luck"},
         Oddity{"has no tensor", kExitBadConfiguration, "no parameter"},
+        Oddity{"throws when it begins", kExitFailed, "task odd throws: no weights"},
         Oddity{"throws in a lane", kExitFailed, "task odd throws: no lane"},
+        Oddity{"throws in a hook", kExitFailed, "task odd throws: no hook"},
         Oddity{"is never ready", kExitBadConfiguration, "has not told that tensor 0 is ready"},
         Oddity{"finds bad data", kExitBadData, "rows.csv:7: no number"},
         Oddity{"has no number", kExitNotFinite, "not finite"}),

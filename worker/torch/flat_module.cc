@@ -176,18 +176,20 @@ absl::Status FlatModule::Bind(const FlatSpace& space) {
 }
 
 absl::Status FlatModule::Store(const ::torch::nn::Module& source, absl::Span<float> flat) const {
+  if (flat.size() != static_cast<size_t>(space_.elements))
+    return absl::InvalidArgumentError("the span is not of the bound layout's size");
   std::vector<at::Tensor> values = source.parameters();
   for (const at::Tensor& b : source.buffers()) values.push_back(b);
-  if (values.size() != specs_.size() || flat.size() != static_cast<size_t>(space_.elements))
-    return absl::InvalidArgumentError("another module, or a span of another size, than bound");
+  if (values.size() != specs_.size())
+    return absl::FailedPreconditionError(
+        absl::StrCat("the module has ", specs_.size(), " tensors, and ", values.size(),
+                     " when it is made again; it must have the same"));
   for (size_t i = 0; i < values.size(); ++i) {
     const at::Tensor value = values[i].detach().contiguous();
-    if (value.sizes() != specs_[i].shape)
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", specs_[i].name, "' has another shape"));
-    if (TypeOf(value) != specs_[i].type)
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor '", specs_[i].name, "' has another type"));
+    if (value.sizes() != specs_[i].shape || TypeOf(value) != specs_[i].type)
+      return absl::FailedPreconditionError(
+          absl::StrCat("the module's tensor '", specs_[i].name,
+                       "' has another shape or type when it is made again; it must have the same"));
     CopyBytesIn(BytesOfTensor(value), Within(flat, i), copied_);
   }
   return absl::OkStatus();

@@ -55,6 +55,7 @@ class FlatModule {
   absl::Status Bind(const FlatSpace& space);
 
   // Writes the values of `source`, a module of the same make, at the tensors' offsets.
+  // kFailedPrecondition: it has other tensors.
   absl::Status Store(const ::torch::nn::Module& source, absl::Span<float> flat) const;
 
   // Points the parameters at `parameters` (the whole flat space, 64-byte aligned, which outlives

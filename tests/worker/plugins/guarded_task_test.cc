@@ -110,6 +110,15 @@ TEST(GuardedTask, WhatDoesAsItShouldIsPassedOn) {
   EXPECT_EQ(gradient.data()[rig.layout().tensors()[0].offset], 7.0f);
 }
 
+// Everything is laid out by the first answer.
+TEST(GuardedTask, TensorsAreAskedForOnce) {
+  SetFloatEnvironment();
+  LaneRig rig(Make("has other tensors when asked again").value());
+  EXPECT_EQ(rig.task().Tensors(), (std::vector<TensorSpec>{{"a", {3}}, {"b", {2, 2}}}));
+  FlatMemory gradient = rig.Memory();
+  EXPECT_TRUE(rig.Run({3, 4}, 1, gradient).ok());
+}
+
 TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {
   SetFloatEnvironment();
   const auto task = Make("throws when it begins").value();

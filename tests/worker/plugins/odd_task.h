@@ -24,6 +24,7 @@ class OddTask final : public Task {
 
   std::vector<TensorSpec> Tensors() const override {
     if (does_ == "has no tensor") return {};
+    if (does_ == "has other tensors when asked again" && asked_++ > 0) return {{"a", {5}}};
     return {{"a", {3}}, {"b", {2, 2}}};
   }
   uint64_t SampleCount() const override { return does_ == "has no sample" ? 0 : 40; }
@@ -64,6 +65,7 @@ class OddTask final : public Task {
 
  private:
   const std::string does_;
+  mutable int asked_ = 0;
   FlatSpace space_;
 };
 

@@ -220,6 +220,19 @@ TEST(CatchTorch, OfATraceOfTorchScriptTheReasonIsTold) {
                         "LibTorch: RuntimeError: shapes cannot be multiplied (2x3 and 4x5)"));
 }
 
+TEST(FlatModule, AModuleThatIsMadeOtherwiseTheSecondTimeIsRefused) {
+  Rig rig;
+  Net wider, more;
+  wider.replace_module("last", torch::nn::Linear(7, 6));
+  const absl::Status shape = rig.flat.Store(wider, rig.parameters->span());
+  EXPECT_EQ(shape.code(), absl::StatusCode::kFailedPrecondition) << "the job cannot be, its data can";
+  EXPECT_THAT(std::string(shape.message()),
+              testing::HasSubstr("tensor 'last.weight' has another shape or type when it is made"));
+  more.register_module("more", torch::nn::Linear(1, 1));
+  EXPECT_THAT(std::string(rig.flat.Store(more, rig.parameters->span()).message()),
+              testing::HasSubstr("has 7 tensors, and 9 when it is made again"));
+}
+
 TEST(FlatModule, RefusesMemoryThatIsNotAligned) {
   Rig rig;
   const FlatMemory larger(rig.layout.elements() + 16);
