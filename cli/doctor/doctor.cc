@@ -113,15 +113,15 @@ std::vector<Check> ProgramChecks(const DoctorSurroundings& surroundings) {
   };
   std::vector<Check> checks;
   for (const Row& row : kPrograms)
-    checks.push_back(
-        {kHost, row.name, "see whether its file system answers",
-         [row, path = absl::StrCat(surroundings.programs, "/", row.name)] {
-           doctor::Finding finding = doctor::JudgeProgram(
-               row.name, row.what, doctor::GatherProgram(path, kPatienceWithAProgram), kVersion);
-           if (row.is_for_some_data && finding.verdict == doctor::Verdict::kProblem)
-             finding.verdict = doctor::Verdict::kWarning;
-           return Findings{finding};
-         }});
+    checks.push_back({kHost, row.name, "see whether its file system answers",
+                      [row, path = absl::StrCat(surroundings.programs, "/", row.name)] {
+                        doctor::Finding finding = doctor::JudgeProgram(
+                            row.name, row.what, doctor::GatherProgram(path, kPatienceWithAProgram),
+                            kVersion);
+                        if (row.is_for_some_data && finding.verdict == doctor::Verdict::kProblem)
+                          finding.verdict = doctor::Verdict::kWarning;
+                        return Findings{finding};
+                      }});
   return checks;
 }
 

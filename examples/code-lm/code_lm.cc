@@ -219,8 +219,8 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
     const size_t begin = text.size();
     const absl::Status done = WithState(parameters, [&] {
       while (text.size() - begin < bytes)
-        text.push_back(static_cast<char>(
-            Draw(NextByte(text), static_cast<double>(random() >> 11) * 0x1p-53)));
+        text.push_back(
+            static_cast<char>(Draw(NextByte(text), static_cast<double>(random() >> 11) * 0x1p-53)));
     });
     if (!done.ok()) return done;
     return text.substr(begin);

@@ -28,10 +28,9 @@ class TransformerTask final : public muster::torch::ModuleTask<Transformer> {
       : ModuleTask(options, [options] { return MakeModel(options); }),
         width_(options.Integer("width")),
         target_length_(options.Integer("target_length")),
-        data_(MakeRandomSequences(
-            {static_cast<int64_t>(options.data.samples), options.Integer("source_length"),
-             target_length_, width_},
-            options.seed)),
+        data_(MakeRandomSequences({static_cast<int64_t>(options.data.samples),
+                                   options.Integer("source_length"), target_length_, width_},
+                                  options.seed)),
         labels_(at::argmax(data_.target, 2)),
         hash_(muster::ContentHash({BytesOf(data_.source), BytesOf(data_.target)})) {}
 

@@ -123,12 +123,25 @@ class Archive(unittest.TestCase):
             inside = self.run_in_it(f"{self.muster}/bin/muster", "train", "/tmp/job.json", "--json", "--dir", f"/tmp/{job['name']}")
             self.assertEqual(digest_in(inside), digest_outside(job, self.root / "tmp/job.json"))
 
+    def test_every_example_is_built_and_tells_its_task(self):
+        shutil.copytree(ROOT / "examples", self.root / "tmp/examples")
+        for file in sorted((self.root / "tmp/examples").glob("*/*.yaml")):
+            task = re.search("^task: (.*)$", file.read_text(), re.MULTILINE)[1]
+            plugins = self.built(f"/tmp/examples/{file.parent.name}")
+            told = self.run_in_it(f"{self.muster}/bin/muster", "tasks", task, "--plugins", plugins)
+            self.assertIn(f"{plugins}/{file.stem}.so", told)
+
+    def built(self, folder):
+        """The folder of a plug-in."""
+        self.run_in_it("sh", "-c", f"cd {folder} && cmake -B build -DCMAKE_PREFIX_PATH={self.muster} -DCMAKE_BUILD_TYPE=Release "
+                       "&& cmake --build build", seconds=600)
+        return f"{folder}/build"
+
     # As a stranger does it: the template is copied, built, trained, killed with all its processes, gone on with, and exported.
     def test_a_strangers_path(self):
         own = self.root / "tmp/own"
         shutil.copytree(ROOT / "examples/plugin", own)
-        self.run_in_it("sh", "-c", f"cd /tmp/own && cmake -B build -DCMAKE_PREFIX_PATH={self.muster} -DCMAKE_BUILD_TYPE=Release "
-                       "&& cmake --build build", seconds=600)
+        self.built("/tmp/own")
         train = (f"cd /tmp/own && exec {self.muster}/bin/muster train mlp.yaml --plugins build --json --workers 2 --set epochs=60 "
                  "--set checkpoint.every_steps=20 --dir ")
         with subprocess.Popen([*INSIDE, self.root, "sh", "-c", train + "run"], text=True, stdout=subprocess.PIPE) as first:

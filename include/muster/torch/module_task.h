@@ -33,8 +33,8 @@ namespace muster::torch {
 
 using Tensors = std::vector<at::Tensor>;
 
-// Seeds torch's default generator, apart from other uses of the same seed: for a task that draws its
-// data. Lanes and first weights are seeded already.
+// Seeds torch's default generator, apart from other uses of the same seed: for a task that draws
+// its data. Lanes and first weights are seeded already.
 void Seed(uint64_t seed, uint64_t use);
 
 // Of any module; derive from ModuleTask below, which knows its type.

@@ -225,7 +225,8 @@ TEST(FlatModule, AModuleThatIsMadeOtherwiseTheSecondTimeIsRefused) {
   Net wider, more;
   wider.replace_module("last", torch::nn::Linear(7, 6));
   const absl::Status shape = rig.flat.Store(wider, rig.parameters->span());
-  EXPECT_EQ(shape.code(), absl::StatusCode::kFailedPrecondition) << "the job cannot be, its data can";
+  EXPECT_EQ(shape.code(), absl::StatusCode::kFailedPrecondition)
+      << "the job cannot be, its data can";
   EXPECT_THAT(std::string(shape.message()),
               testing::HasSubstr("tensor 'last.weight' has another shape or type when it is made"));
   more.register_module("more", torch::nn::Linear(1, 1));
