@@ -77,6 +77,8 @@ constexpr char kCheckpointsFooter[] =
     "  muster checkpoints list --dir runs/one\n"
     "  muster checkpoints keep JOB --dir cluster --step 500 --name before-cut\n"
     "  muster export JOB@before-cut --dir cluster -o model.safetensors\n"
+    "  muster evaluate JOB@best --dir cluster          by what checkpoint.keep.best of the job "
+    "says\n"
     "  muster checkpoints verify --checkpoints /backup/JOB";
 
 constexpr char kGenerateFooter[] =
@@ -116,7 +118,7 @@ void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
       ->excludes("job");
   command
       .add_option("--step", checkpoint.step,
-                  "of the checkpoint, or the name that it is kept by (default: the newest)")
+                  "of the checkpoint, the name that it is kept by, or best (default: the newest)")
       ->check(StepOrName())
       ->type_name("STEP");
   command.add_flag("--json", checkpoint.json, "as one JSON object, for programs");
@@ -238,7 +240,8 @@ void AddCheckpoints(CLI::App& app, CheckpointsArguments& arguments) {
       ->add_flag("--force", arguments.force,
                  "also the newest that is complete, or one with a name");
   CLI::App* keep = add("keep", "keep one under a name, whatever checkpoint.keep of the job says");
-  keep->add_option("--name", arguments.name, "of the checkpoint, such as best")->type_name("NAME");
+  keep->add_option("--name", arguments.name, "of the checkpoint, such as before-cut")
+      ->type_name("NAME");
   keep->add_flag("--release", arguments.release, "keep it no more");
 }
 

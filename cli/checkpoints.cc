@@ -34,6 +34,7 @@ struct Folder {
   std::string path;
   std::unique_ptr<CheckpointFiles> files;
   std::vector<SurveyedCheckpoint> all;
+  std::optional<size_t> best;  // of them; nothing: the job keeps none for that
 };
 
 absl::StatusOr<Folder> Open(const CheckpointArguments& arguments) {
@@ -41,7 +42,12 @@ absl::StatusOr<Folder> Open(const CheckpointArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(folder.path, CheckpointFolderOf(arguments));
   folder.files = CheckpointFilesIn(folder.path);
   MUSTER_ASSIGN_OR_RETURN(folder.all, SurveyCheckpoints(*folder.files));
+  folder.best = BestIn(folder.all);
   return folder;
+}
+
+bool IsBest(const Folder& folder, const SurveyedCheckpoint& one) {
+  return folder.best && &folder.all[*folder.best] == &one;
 }
 
 // The newest of all that are whole; nullptr: there is none.
@@ -59,7 +65,7 @@ absl::StatusOr<const SurveyedCheckpoint*> Find(const Folder& folder,
     if (const SurveyedCheckpoint* newest = NewestComplete(folder)) return newest;
   std::vector<NamedPlace> places;
   for (const SurveyedCheckpoint& one : folder.all)
-    places.push_back({{one.lineage, one.step}, one.name});
+    places.push_back({{one.lineage, one.step}, one.name, IsBest(folder, one)});
   MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
                           ChoosePlace(places, folder.path, WhichOf(arguments)));
   return &*std::find_if(folder.all.begin(), folder.all.end(), [&](const SurveyedCheckpoint& one) {
@@ -87,7 +93,13 @@ std::string StateOf(const SurveyedCheckpoint& one) {
   return IsFinite(one.file->manifest) ? "complete" : "not finite";
 }
 
-ordered_json AsJson(const SurveyedCheckpoint& one) {
+// "0.693147", and of the best one "0.693147 best".
+std::string MeasureText(const Folder& folder, const SurveyedCheckpoint& one) {
+  if (!one.measure) return "";
+  return absl::StrFormat("%.6g%s", one.measure->value, IsBest(folder, one) ? " best" : "");
+}
+
+ordered_json AsJson(const Folder& folder, const SurveyedCheckpoint& one) {
   ordered_json json = {{"step", one.step.value()}, {"lineage", one.lineage.value()},
                        {"epoch", nullptr},         {"bytes", one.bytes},
                        {"time", nullptr},          {"complete", one.is_complete()},
@@ -97,13 +109,17 @@ ordered_json AsJson(const SurveyedCheckpoint& one) {
   if (one.is_complete()) json["finite"] = IsFinite(one.file->manifest);
   if (!one.is_complete()) json["why"] = Printable(one.why_not);
   if (!one.name.empty()) json["name"] = one.name;
+  if (one.measure) {
+    json["measures"] = {{one.measure->measure, one.measure->value}};
+    json["best"] = IsBest(folder, one);
+  }
   return json;
 }
 
 absl::Status List(const Folder& folder, bool as_json, std::ostream& out) {
   if (as_json) {
     ordered_json list = ordered_json::array();
-    for (const SurveyedCheckpoint& one : folder.all) list.push_back(AsJson(one));
+    for (const SurveyedCheckpoint& one : folder.all) list.push_back(AsJson(folder, one));
     out << Text(ordered_json{{"folder", folder.path}, {"checkpoints", list}}) << "\n";
     return absl::OkStatus();
   }
@@ -111,14 +127,21 @@ absl::Status List(const Folder& folder, bool as_json, std::ostream& out) {
     out << Printable(folder.path) << " holds no checkpoint\n";
     return absl::OkStatus();
   }
-  out << absl::StrFormat("%10s  %7s  %5s  %9s  %-20s  %-10s  %s\n", "step", "lineage", "epoch",
-                         "bytes", "when", "state", "name");
+  // No column of what no checkpoint has.
+  const bool is_any_measured =
+      std::any_of(folder.all.begin(), folder.all.end(),
+                  [](const SurveyedCheckpoint& one) { return one.measure.has_value(); });
+  const auto measure = [&](const std::string& text) {
+    return is_any_measured ? absl::StrFormat("%-17s  ", text) : "";
+  };
+  out << absl::StrFormat("%10s  %7s  %5s  %9s  %-20s  %-10s  %s%s\n", "step", "lineage", "epoch",
+                         "bytes", "when", "state", measure("measure"), "name");
   for (const SurveyedCheckpoint& one : folder.all) {
     const auto epoch = EpochOf(one);
-    out << absl::StrFormat("%10d  %7d  %5s  %9s  %-20s  %-10s  %s\n", one.step.value(),
+    out << absl::StrFormat("%10d  %7d  %5s  %9s  %-20s  %-10s  %s%s\n", one.step.value(),
                            one.lineage.value(), epoch ? absl::StrCat(*epoch) : "?",
                            Bytes(static_cast<double>(one.bytes)), When(one), StateOf(one),
-                           one.name);
+                           measure(MeasureText(folder, one)), one.name);
     if (!one.is_complete()) out << "            " << Printable(one.why_not) << "\n";
   }
   return absl::OkStatus();
@@ -133,9 +156,9 @@ absl::Status NotComplete(const SurveyedCheckpoint& one) {
       absl::StrCat("the checkpoint of step ", one.step.value(), " is not complete: ", one.why_not));
 }
 
-ordered_json ShownJson(const SurveyedCheckpoint& one) {
+ordered_json ShownJson(const Folder& folder, const SurveyedCheckpoint& one) {
   const Manifest& manifest = one.file->manifest;
-  ordered_json json = AsJson(one);
+  ordered_json json = AsJson(folder, one);
   json["job"] = manifest.job;
   json["slots"] = manifest.slots;
   json["skipped"] = manifest.skipped;
@@ -159,7 +182,7 @@ ordered_json ShownJson(const SurveyedCheckpoint& one) {
   return json;
 }
 
-void ShowText(const SurveyedCheckpoint& one, std::ostream& out) {
+void ShowText(const Folder& folder, const SurveyedCheckpoint& one, std::ostream& out) {
   const Manifest& manifest = one.file->manifest;
   const auto line = [&](const char* name, const std::string& text) {
     out << absl::StrFormat("%-12s %s\n", name, Printable(text));
@@ -170,6 +193,8 @@ void ShowText(const SurveyedCheckpoint& one, std::ostream& out) {
   line("when", When(one));
   line("state", StateOf(one));
   if (!one.name.empty()) line("name", one.name);
+  if (one.measure)
+    line("measure", absl::StrCat(one.measure->measure, " ", MeasureText(folder, one)));
   if (manifest.skipped > 0)
     line("skipped", absl::StrCat(Plural(manifest.skipped, "step"), " that were not finite"));
   if (!manifest.fingerprint.empty()) line("fingerprint", manifest.fingerprint);
@@ -186,12 +211,13 @@ void ShowText(const SurveyedCheckpoint& one, std::ostream& out) {
                            tensor.kind == TensorKind::kBuffer ? "buffer" : "parameter");
 }
 
-absl::Status Show(const SurveyedCheckpoint& one, bool as_json, std::ostream& out) {
+absl::Status Show(const Folder& folder, const SurveyedCheckpoint& one, bool as_json,
+                  std::ostream& out) {
   if (!one.file) return NotComplete(one);
   if (as_json)
-    out << Text(ShownJson(one)) << "\n";
+    out << Text(ShownJson(folder, one)) << "\n";
   else
-    ShowText(one, out);
+    ShowText(folder, one, out);
   return absl::OkStatus();
 }
 
@@ -294,10 +320,10 @@ absl::Status Keep(const CheckpointsArguments& arguments, const Folder& folder,
                                               " has just been removed by its job"));
     }
   }
-  SurveyedCheckpoint now = one;
-  now.name = arguments.name;
+  ordered_json now = AsJson(folder, one);
+  now["name"] = arguments.release ? ordered_json() : ordered_json(arguments.name);
   if (arguments.json)
-    out << Text(AsJson(now)) << "\n";
+    out << Text(now) << "\n";
   else
     out << absl::StrFormat("the checkpoint of step %d is kept %s\n", one.step.value(),
                            arguments.release ? "no more" : absl::StrCat("as ", arguments.name));
@@ -321,7 +347,7 @@ absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetChec
         "which checkpoint? Write --step STEP; muster checkpoints list shows those there are");
   MUSTER_ASSIGN_OR_RETURN(const SurveyedCheckpoint* one, Find(folder, arguments));
   switch (arguments.verb) {
-    case Verb::kShow: return Show(*one, arguments.json, out);
+    case Verb::kShow: return Show(folder, *one, arguments.json, out);
     case Verb::kDelete: return Delete(arguments, folder, *one, forget, out);
     case Verb::kKeep: return Keep(arguments, folder, *one, out);
     default: return Verify(folder, {one}, arguments.json, out);

@@ -14,6 +14,8 @@
 #include "lib/base/status.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/survey.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster::cli {
 namespace {
@@ -39,6 +41,19 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
 }
 
 }  // namespace
+
+std::optional<size_t> BestIn(const std::vector<SurveyedCheckpoint>& all) {
+  std::vector<std::optional<StateMeasure>> measures(all.size());
+  BestRule rule;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].file) continue;
+    const Manifest& manifest = all[i].file->manifest;
+    const absl::StatusOr<JobSpec> spec = ParseStoredJob(manifest.spec, "");
+    rule = spec.ok() ? BestRuleOf(*spec) : BestRule();
+    if (all[i].is_complete() && IsFinite(manifest)) measures[i] = all[i].measure;
+  }
+  return BestOf(measures, rule);
+}
 
 absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint) {
   if (!checkpoint.checkpoints.empty()) return checkpoint.checkpoints;
@@ -67,14 +82,23 @@ absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& place
   const CheckpointPlace* chosen = nullptr;
   std::set<int64_t> steps;
   std::set<std::string> names;
-  for (const auto& [place, name] : places) {
+  const CheckpointPlace* best = nullptr;
+  for (const NamedPlace& one : places) {
+    const CheckpointPlace& place = one.place;
     steps.insert(place.second.value());
-    if (!name.empty()) names.insert(name);
-    const bool is_meant = step ? place.second.value() == *step : which.empty() || name == which;
+    if (!one.name.empty()) names.insert(one.name);
+    if (one.is_best) best = &place;
+    const bool is_meant = step ? place.second.value() == *step : which.empty() || one.name == which;
     if (!is_meant) continue;
     if (chosen == nullptr || *chosen < place) chosen = &place;
   }
+  if (chosen == nullptr && which == kBest) chosen = best;
   if (chosen != nullptr) return *chosen;
+  if (which == kBest)
+    return absl::NotFoundError(absl::StrCat(
+        folder,
+        " holds no checkpoint that was measured; checkpoint.keep: {best: validation.loss} "
+        "of a job keeps the best one"));
   if (step)
     return absl::NotFoundError(absl::StrCat(folder, " holds no checkpoint of step ", *step,
                                             "; there are those of ", absl::StrJoin(steps, ", ")));
@@ -90,6 +114,11 @@ absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkp
   std::vector<NamedPlace> named;
   for (const CheckpointPlace& place : places)
     named.push_back({place, ReadKeptName(*files, place.first, place.second).value_or("")});
+  if (WhichOf(checkpoint) == kBest) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<SurveyedCheckpoint> all, SurveyCheckpoints(*files));
+    if (const std::optional<size_t> best = BestIn(all))
+      named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
+  }
   MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
                           ChoosePlace(named, folder, WhichOf(checkpoint)));
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second)};

@@ -1,6 +1,7 @@
 // Which checkpoint of a folder is meant, and what a worker is asked to do with its model.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,18 +9,26 @@
 #include "cli/arguments.h"
 #include "cli/in_worker.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/survey.h"
 
 namespace muster::cli {
 
 // The job's folder of checkpoints, which need not be there. Errors as of FindCheckpoint.
 absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint);
-// Its step, or its name; empty: the newest.
+// Its step, its name, or kBest; empty: the newest.
 std::string WhichOf(const CheckpointArguments& checkpoint);
+
+// The best one by the measure that its job keeps it for, where none has this for its name.
+inline constexpr char kBest[] = "best";
 
 struct NamedPlace {
   CheckpointPlace place;
-  std::string name;  // that it is kept by; empty: none
+  std::string name;      // that it is kept by; empty: none
+  bool is_best = false;  // of all of them
 };
+// By the rule of the newest whose manifest can be read. What is incomplete or not finite is not the
+// best. Nothing: none is.
+std::optional<size_t> BestIn(const std::vector<SurveyedCheckpoint>& all);
 // Of these, of a step the one of the last lineage. kNotFound: none, and those that are there are
 // named.
 absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& places,

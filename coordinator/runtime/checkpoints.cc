@@ -54,8 +54,9 @@ absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const
   const Allowed allowed = [&](LineageNumber lineage, Step step) {
     return OnAncestry(lineages, lineage, step);
   };
-  const absl::Status pruned =
-      catalogue.Prune(newest.job, allowed, KeepRule(std::max(1, keep.last), keep.every), files);
+  KeepRule rule = keep;
+  rule.last = std::max(1, keep.last);
+  const absl::Status pruned = catalogue.Prune(newest.job, allowed, rule, files);
   if (!pruned.ok()) LogWarning("old checkpoints of job %s stay: %s", newest.job, pruned.message());
   const absl::Status removed =
       catalogue.RemoveOrphans(files, newest.job, newest.lineage, newest.step);

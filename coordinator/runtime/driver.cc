@@ -17,6 +17,7 @@
 #include "lib/base/mutex.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/load.h"
+#include "lib/checkpoint/measure_file.h"
 #include "lib/identity/keys.h"
 #include "lib/log/log.h"
 #include "lib/metrics/disk_space.h"
@@ -774,6 +775,19 @@ void Driver::CarryOut(const PruneManifests& action) {
     const absl::Status pruned = PruneCheckpoints(OurCatalogue(), *FilesOf(action.newest.job),
                                                  action.newest, action.lineages, action.keep);
     if (absl::IsAborted(pruned)) TakesNoWrite(action.newest.job, pruned);
+  });
+}
+
+// What cannot be written is told again with the next commit.
+void Driver::CarryOut(const SaveMeasure& action) {
+  CommitThread(action.job).Run([this, action](const std::stop_token&) {
+    const std::unique_ptr<CheckpointFiles> files = FilesOf(action.job);
+    absl::Status saved = OurCatalogue().MayChangeNow();
+    if (saved.ok()) saved = WriteMeasure(*files, action.lineage, action.step, action.measure);
+    if (saved.ok()) return;
+    LogWarning("%s cannot be written, so that the checkpoint may not count as the best: %s",
+               files->PathOf(MeasureFileOf(action.lineage, action.step)), saved.message());
+    if (absl::IsAborted(saved)) TakesNoWrite(action.job, saved);
   });
 }
 

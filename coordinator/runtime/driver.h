@@ -169,6 +169,7 @@ class Driver {
   bool TakesNoWrite(const std::string& job, const absl::Status& failed);
   void OnReplaced(const absl::Status& why);
   void CarryOut(const PruneManifests& action);
+  void CarryOut(const SaveMeasure& action);
   void CarryOut(const ComputeDigest& action);
   std::unique_ptr<CheckpointFiles> FilesOf(const std::string& job) const;
   void MakeCheckpointDir(const std::string& job);

@@ -236,6 +236,13 @@ struct PruneManifests {
   std::vector<Lineage> lineages;
   KeepRule keep;
 };
+// Likewise: how good the state of a committed checkpoint is. Again with the same: nothing changes.
+struct SaveMeasure {
+  std::string job;
+  LineageNumber lineage;
+  Step step;
+  StateMeasure measure;
+};
 struct ComputeDigest {
   std::string job;
   StartNumber start;
@@ -256,6 +263,6 @@ using Action =
     std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
                  PersistQuotas, PersistTokens, PersistHost, ForgetHost, ToMember, ToMembers,
                  EndSession, ToHost, Sign, RefuseToSign, EndAgentSession, CommitManifest,
-                 PruneManifests, ComputeDigest, DeleteJob, Announce>;
+                 PruneManifests, SaveMeasure, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

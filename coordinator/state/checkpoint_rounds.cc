@@ -44,19 +44,23 @@ bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& writt
   return true;
 }
 
-// After a long outage only the newest complete round is committed; older ones are dropped.
-std::optional<Manifest> CheckpointRounds::Begin(Step recorded, size_t parts) {
+// After a long outage only the newest complete round is committed; older ones that nobody wants are
+// dropped.
+std::optional<Manifest> CheckpointRounds::Begin(Step recorded, size_t parts,
+                                                const std::function<bool(Step)>& wanted) {
   if (committing()) return std::nullopt;
+  auto chosen = rounds_.rend();
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
-    Round& round = it->second;
+    const Round& round = it->second;
     if (round.postponed || recorded < it->first || round.covered.size() < parts) continue;
-    round.committing = true;
-    Manifest manifest;
-    manifest.step = it->first;
-    manifest.segments = WithoutRepetition(round.segments);
-    return manifest;
+    if (chosen == rounds_.rend() || wanted(it->first)) chosen = it;
   }
-  return std::nullopt;
+  if (chosen == rounds_.rend()) return std::nullopt;
+  chosen->second.committing = true;
+  Manifest manifest;
+  manifest.step = chosen->first;
+  manifest.segments = WithoutRepetition(chosen->second.segments);
+  return manifest;
 }
 
 bool CheckpointRounds::committing() const {

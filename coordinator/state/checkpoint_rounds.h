@@ -3,6 +3,7 @@
 // until a checkpoint as new as it is committed, or until it is given up.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,10 +30,13 @@ class CheckpointRounds {
   // Takes a segment of the current lineage. False: it is of no use, because a checkpoint as new is
   // there, or its round was given up.
   bool Offer(const MemberId& writer, const SegmentWritten& written);
-  // The newest round whose `parts` are all there and whose records are, too; from now on it is
-  // being committed. Returns its step and segments; nothing if no round is complete, or if a commit
-  // is under way: manifests are committed in the order of their steps.
-  std::optional<Manifest> Begin(Step recorded, size_t parts);
+  // The newest round whose `parts` are all there and whose records are, too, or the oldest such one
+  // that is `wanted`, since with a newer one it would go; from now on it is being committed.
+  // Returns its step and segments; nothing if no round is complete, or if a commit is under way:
+  // manifests are committed in the order of their steps.
+  std::optional<Manifest> Begin(
+      Step recorded, size_t parts,
+      const std::function<bool(Step)>& wanted = [](Step) { return false; });
   bool committing() const;
   // All its parts are there: it is committed, or being committed, and can be read, as far as is
   // known. What a member could not write of it once more is not missing.

@@ -106,6 +106,7 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
   for (const auto& [name, placement] : journal_.placements) has_leavers_ |= placement.leaving;
   if (journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0))
     reattachment_.emplace(journal_, now);
+  SaveMeasures();
 }
 
 std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {

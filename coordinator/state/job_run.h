@@ -235,6 +235,7 @@ class JobRun {
   void NoteCommands(const StepRecord& record);
   void NoteNotFinite(const StepRecord& record);
   void NoteMeasures(const StepRecord& record);
+  void SaveMeasures();
   std::string WhyEnough() const;  // for people
   std::string SamplesOf(Step step, LaneId lane) const;
   std::string WhyNotFinite(Step end) const;  // empty: the last step is

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
+#include "coordinator/state/plan.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/plural.h"
 #include "lib/domain/grid.h"
@@ -81,6 +82,22 @@ void JobRun::From(const MemberId& member, const Records& told) {
   EndWhenDone();
 }
 
+// A state is measured in the step after it, whose record may come before the checkpoint of the
+// state is committed, or after: both times all is told that is known. A coordinator that starts
+// tells it again.
+void JobRun::SaveMeasures() {
+  const BestRule rule = BestRuleOf(journal_.spec);
+  if (!rule.wanted() || !journal_.environment) return;
+  const std::vector<TaskMetric> metrics = MetricsIn(journal_.environment->tensors);
+  for (const Manifest& m : checkpoints_.committed()) {
+    const auto& records = ledger_.recent().records;
+    const auto record = records.find(m.step);
+    if (record == records.end() || !OnAncestry(journal_.lineages, m.lineage, m.step)) continue;
+    if (auto measure = MeasureFor(rule, ValuesOf(metrics, record->second.measures)))
+      Do(SaveMeasure{journal_.id, m.lineage, m.step, *std::move(measure)});
+  }
+}
+
 // ---- commands
 
 // A command is obeyed once a record shows it. Only members that had the result of chunk 0 report
@@ -106,6 +123,7 @@ void JobRun::NoteMeasures(const StepRecord& record) {
   const std::pair of{record.lineage, record.step};
   if (last_measured_ && of <= *last_measured_) return;
   last_measured_ = of;
+  SaveMeasures();
   std::map<std::string, std::string> fields = {{"step", absl::StrCat(record.step.value())}};
   std::vector<std::string> texts;
   for (const MetricValue& measured :
@@ -260,7 +278,10 @@ void JobRun::TryCommit() {
   const int32_t slots = SlotCount(journal_.spec.training);
   const auto parts =
       static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
-  std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts);
+  const bool keeps_best = BestRuleOf(journal_.spec).wanted();
+  std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts, [&](Step step) {
+    return keeps_best && IsMeasuredIn(journal_.spec.training, journal_.environment->samples, step);
+  });
   if (!manifest) return;
   manifest->job = journal_.id;
   manifest->lineage = journal_.lineages.back().number;
@@ -280,9 +301,10 @@ void JobRun::On(const ManifestCommitted& committed) {
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const CheckpointPolicy& policy = journal_.spec.runtime.checkpoint;
-  const KeepRule keep(policy.keep, policy.keep_every);
+  const KeepRule keep(policy.keep, policy.keep_every, BestRuleOf(journal_.spec));
   const std::vector<SegmentToAcknowledge> to_acknowledge =
       checkpoints_.Commit(m, journal_.lineages, keep);
+  SaveMeasures();
   Do(PruneManifests{m, journal_.lineages, keep});
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();

@@ -11,6 +11,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/wire/manifest_codec.h"
 
@@ -81,6 +82,7 @@ absl::Status DeleteFiles(CheckpointFiles& files, const Manifest& manifest,
   if (!is_theirs) {
     MUSTER_RETURN_IF_ERROR(files.Remove(own));
     MUSTER_RETURN_IF_ERROR(files.Remove(KeptFileOf(manifest.lineage, manifest.step)));
+    MUSTER_RETURN_IF_ERROR(files.Remove(MeasureFileOf(manifest.lineage, manifest.step)));
   }
   files.RemoveFolder(FolderOf(own));
   for (const Segment& segment : manifest.segments) {
@@ -95,7 +97,8 @@ using Place = std::pair<LineageNumber, Step>;
 
 bool IsCheckpointFile(absl::string_view name) {
   absl::ConsumeSuffix(&name, kTemporarySuffix);
-  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile;
+  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
+         name == kMeasureFile;
 }
 
 std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
@@ -103,6 +106,7 @@ std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
   for (const Manifest& manifest : manifests) {
     files.insert(ManifestFileOf(manifest.lineage, manifest.step));
     files.insert(KeptFileOf(manifest.lineage, manifest.step));
+    files.insert(MeasureFileOf(manifest.lineage, manifest.step));
     for (const Segment& segment : manifest.segments) files.insert(segment.file);
   }
   return files;
@@ -146,6 +150,19 @@ absl::StatusOr<std::vector<std::string>> FoldersBefore(const CheckpointFiles& fi
   });
   if (!listed.ok() && !absl::IsNotFound(listed)) return listed;
   return folders;
+}
+
+// What cannot be read just now may be that of the best one: kUnavailable.
+absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
+    const CheckpointFiles& files, const std::vector<Manifest>& manifests) {
+  std::vector<std::optional<StateMeasure>> measures;
+  for (const Manifest& manifest : manifests) {
+    absl::StatusOr<StateMeasure> measure = ReadMeasure(files, manifest.lineage, manifest.step);
+    if (absl::IsUnavailable(measure.status())) return measure.status();
+    measures.emplace_back();
+    if (measure.ok()) measures.back() = *std::move(measure);
+  }
+  return measures;
 }
 
 }  // namespace
@@ -271,7 +288,11 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, co
   std::vector<Manifest> candidates, removed;
   for (const Manifest& m : listing.manifests)
     (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
-  const std::vector<bool> kept = Kept(candidates, rule);
+  std::vector<std::optional<StateMeasure>> measures;
+  if (rule.best.wanted()) {
+    MUSTER_ASSIGN_OR_RETURN(measures, MeasuresOf(files, candidates));
+  }
+  const std::vector<bool> kept = Kept(candidates, rule, std::move(measures));
   for (size_t i = 0; i < candidates.size(); ++i)
     if (!kept[i]) removed.push_back(candidates[i]);
   for (const Manifest& m : removed) {

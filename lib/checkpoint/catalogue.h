@@ -65,9 +65,9 @@ class Catalogue {
   // error, kUnavailable, is told once all else is done.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       CheckpointFiles& files);
-  // Keeps what `rule` says of the allowed checkpoints, the newest one that is finite, and those
-  // that have a name (kept_name.h), also where they are not allowed; every other one of the job is
-  // removed.
+  // Keeps what `rule` says of the allowed checkpoints (how good one is stands beside it,
+  // measure_file.h), the newest one that is finite, and those that have a name (kept_name.h), also
+  // where they are not allowed; every other one of the job is removed.
   absl::Status Prune(const std::string& job, const Allowed& allowed, const KeepRule& rule,
                      CheckpointFiles& files);
   // Takes every manifest of the job out, synced; then deletes all its checkpoint files, and the

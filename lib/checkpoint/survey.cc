@@ -10,6 +10,7 @@
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/kept_name.h"
+#include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/segment.h"
 
 namespace muster {
@@ -35,7 +36,8 @@ absl::StatusOr<std::vector<CheckpointPlace>> PlacesIn(const CheckpointFiles& fil
 
 bool IsOfCheckpoint(absl::string_view name) {
   absl::ConsumeSuffix(&name, kTemporarySuffix);
-  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile;
+  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
+         name == kMeasureFile;
 }
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const CheckpointFiles& files,
@@ -77,6 +79,8 @@ SurveyedCheckpoint Survey(const CheckpointFiles& files, LineageNumber lineage, S
     for (const std::string& file : *all)
       if (const auto in = files.Open(file); in.ok()) found.bytes += (*in)->size();
   found.name = ReadKeptName(files, lineage, step).value_or("");
+  if (absl::StatusOr<StateMeasure> measure = ReadMeasure(files, lineage, step); measure.ok())
+    found.measure = *std::move(measure);
   absl::StatusOr<ManifestFile> file = ReadManifestAt(files, lineage, step);
   if (!file.ok()) {
     found.why_not = absl::IsNotFound(file.status()) ? "it has no manifest"

@@ -14,16 +14,18 @@
 #include "lib/base/ids.h"
 #include "lib/checkpoint/files.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/domain/best_state.h"
 
 namespace muster {
 
 struct SurveyedCheckpoint {
   LineageNumber lineage;
   Step step;
-  std::optional<ManifestFile> file;  // nothing: there is none, or it cannot be read
-  std::string why_not;               // for people, why it is not complete; empty: it is
-  uint64_t bytes = 0;                // of its files, as they lie there
-  std::string name;                  // that it is kept by; empty: none
+  std::optional<ManifestFile> file;       // nothing: there is none, or it cannot be read
+  std::string why_not;                    // for people, why it is not complete; empty: it is
+  uint64_t bytes = 0;                     // of its files, as they lie there
+  std::string name;                       // that it is kept by; empty: none
+  std::optional<StateMeasure> measure{};  // nothing: none stands beside it
   bool is_complete() const { return why_not.empty(); }
 };
 

@@ -20,12 +20,14 @@ std::optional<size_t> GroupOf(const TrainingSpec& training, const std::string& n
   return std::nullopt;
 }
 
+bool IsDecayedOn(const TrainingSpec& training, const TensorSpec& parameter) {
+  return training.optimizer.weight_decay_on == DecayOn::kAll || parameter.shape.size() >= 2;
+}
+
 UpdateRule RuleOf(const TrainingSpec& training, std::optional<size_t> group,
                   const TensorSpec& parameter) {
-  const bool decays =
-      training.optimizer.weight_decay_on == DecayOn::kAll || parameter.shape.size() >= 2;
   UpdateRule rule;
-  rule.weight_decay = decays ? training.optimizer.weight_decay : 0;
+  rule.weight_decay = IsDecayedOn(training, parameter) ? training.optimizer.weight_decay : 0;
   if (!group) return rule;
   const ParameterGroup& of = training.groups[*group];
   rule.learning_rate_factor = of.learning_rate_factor;
@@ -59,6 +61,10 @@ absl::Status NothingBelongsTo(const TrainingSpec& training, size_t group, const 
 
 }  // namespace
 
+bool IsLayerwise(OptimizerKind kind) {
+  return kind == OptimizerKind::kLamb || kind == OptimizerKind::kLars;
+}
+
 absl::StatusOr<UpdateRules> UpdateRules::Make(const TrainingSpec& training, const Layout& layout) {
   std::vector<const Placed*> parameters;
   for (const Placed& tensor : layout.tensors())
@@ -74,6 +80,10 @@ absl::StatusOr<UpdateRules> UpdateRules::Make(const TrainingSpec& training, cons
     rules.any_frozen_ |= rule.frozen;
     if (rules.runs_.empty() || rules.runs_.back().rule != rule)
       rules.runs_.push_back({parameter->offset, 0, rule});
+    if (!rules.tensors_.empty()) rules.tensors_.back().next = parameter->offset;
+    rules.tensors_.push_back({parameter->offset, parameter->offset + parameter->count,
+                              layout.parameter_elements(), rule,
+                              IsDecayedOn(training, parameter->spec)});
   }
   for (size_t g = 0; g < used.size(); ++g)
     if (!used[g]) return NothingBelongsTo(training, g, layout);

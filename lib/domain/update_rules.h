@@ -30,6 +30,20 @@ struct UpdateRun {
   bool operator==(const UpdateRun&) const = default;
 };
 
+// Whether a step needs norms of whole tensors, so that only who has all of a state can apply it:
+// LAMB, LARS.
+bool IsLayerwise(OptimizerKind kind);
+
+// A whole parameter, for such an optimizer.
+struct TensorRule {
+  int64_t begin = 0;  // of its elements in the flat space
+  int64_t end = 0;
+  int64_t next = 0;  // where the next one begins: a hole may lie between
+  UpdateRule rule;
+  bool adapts = true;  // its rate to its norms: by `weight_decay_on`, as all that decay by it do
+  bool operator==(const TensorRule&) const = default;
+};
+
 class UpdateRules {
  public:
   UpdateRules() = default;
@@ -40,12 +54,15 @@ class UpdateRules {
   // Elements of parameters [offset, offset + count), cut where the rule changes, ascending. The
   // holes between two parameters follow the rule of either.
   std::vector<UpdateRun> In(int64_t offset, int64_t count) const;
+  // All parameters, ascending.
+  const std::vector<TensorRule>& tensors() const { return tensors_; }
   // `values` are those of the flat space from `offset` on. What stands for frozen parameters
   // becomes 0: their gradient counts for nothing.
   void ZeroFrozen(int64_t offset, absl::Span<float> values) const;
 
  private:
   std::vector<UpdateRun> runs_;  // of all parameters, ascending, without gaps
+  std::vector<TensorRule> tensors_;
   bool any_frozen_ = false;
 };
 

@@ -103,7 +103,8 @@ void PickleTensors(const std::vector<ExportItem>& items, int32_t slot, Pickle& p
 }
 
 bool CountsSteps(OptimizerKind kind) {
-  return kind != OptimizerKind::kSgd && kind != OptimizerKind::kMomentum;
+  return kind != OptimizerKind::kSgd && kind != OptimizerKind::kMomentum &&
+         kind != OptimizerKind::kLars;
 }
 
 void PickleNumbers(const std::vector<std::pair<const char*, double>>& numbers, Pickle& pickle) {
@@ -120,22 +121,54 @@ void PickleSwitches(const std::vector<std::pair<const char*, bool>>& switches, P
   }
 }
 
-void PickleOptions(const OptimizerSpec& spec, Pickle& pickle) {
+void PickleBetas(const OptimizerSpec& spec, Pickle& pickle) {
+  pickle.Text("betas");
+  pickle.BeginTuple();
+  pickle.Real(spec.beta1);
+  pickle.Real(spec.beta2);
+  pickle.EndTuple();
+}
+
+// torch.optim has neither of the two; these are the names that timm has. There a group adapts if it
+// has a weight decay, or always; and LAMB counts the steps of a group.
+void PickleLamb(const OptimizerSpec& spec, int64_t step, Pickle& pickle) {
+  PickleBetas(spec, pickle);
+  pickle.Text("step");
+  pickle.Integer(step);
+  PickleNumbers({{"eps", spec.epsilon}}, pickle);
+  PickleSwitches({{"bias_correction", true},
+                  {"grad_averaging", true},
+                  {"trust_clip", false},
+                  {"always_adapt", spec.weight_decay_on == DecayOn::kAll}},
+                 pickle);
+  pickle.Text("max_grad_norm");
+  pickle.None();
+}
+
+void PickleLars(const OptimizerSpec& spec, Pickle& pickle) {
+  PickleNumbers({{"momentum", spec.momentum},
+                 {"dampening", 0},
+                 {"trust_coeff", spec.trust},
+                 {"eps", spec.epsilon}},
+                pickle);
+  PickleSwitches({{"nesterov", false},
+                  {"trust_clip", false},
+                  {"always_adapt", spec.weight_decay_on == DecayOn::kAll}},
+                 pickle);
+}
+
+void PickleOptions(const OptimizerSpec& spec, int64_t step, Pickle& pickle) {
   switch (spec.kind) {
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
-    case OptimizerKind::kLamb:
-    case OptimizerKind::kLars:
-      pickle.Text("betas");
-      pickle.BeginTuple();
-      pickle.Real(spec.beta1);
-      pickle.Real(spec.beta2);
-      pickle.EndTuple();
+      PickleBetas(spec, pickle);
       PickleNumbers({{"eps", spec.epsilon}}, pickle);
       return PickleSwitches({{"amsgrad", false},
                              {"capturable", false},
                              {"decoupled_weight_decay", spec.kind == OptimizerKind::kAdamW}},
                             pickle);
+    case OptimizerKind::kLamb: return PickleLamb(spec, step, pickle);
+    case OptimizerKind::kLars: return PickleLars(spec, pickle);
     case OptimizerKind::kRmsprop:
       PickleNumbers({{"alpha", spec.alpha}, {"eps", spec.epsilon}, {"momentum", 0}}, pickle);
       return PickleSwitches({{"centered", false}, {"capturable", false}}, pickle);
@@ -153,13 +186,14 @@ void PickleOptions(const OptimizerSpec& spec, Pickle& pickle) {
 
 // What load_state_dict of the optimizer of that kind takes in the place of its own. What is frozen
 // stays as it is there, too.
-void PickleGroup(const OptimizerSpec& spec, const ExportedGroup& group, Pickle& pickle) {
+void PickleGroup(const OptimizerSpec& spec, const ExportedGroup& group, int64_t step,
+                 Pickle& pickle) {
   const UpdateRule& rule = group.rule;
   pickle.BeginDict();
   PickleNumbers({{"lr", rule.frozen ? 0 : spec.learning_rate * rule.learning_rate_factor},
                  {"weight_decay", rule.frozen ? 0 : rule.weight_decay}},
                 pickle);
-  PickleOptions(spec, pickle);
+  PickleOptions(spec, step, pickle);
   PickleSwitches({{"maximize", false}, {"differentiable", false}}, pickle);
   for (const char* name : {"foreach", "fused"}) {
     pickle.Text(name);
@@ -179,7 +213,7 @@ size_t ParametersIn(const std::vector<ExportItem>& items) {
 }
 
 void PickleOptimizer(const std::vector<ExportItem>& items, const TrainingSpec& training,
-                     const std::vector<ExportedGroup>& groups, Pickle& pickle) {
+                     const std::vector<ExportedGroup>& groups, int64_t step, Pickle& pickle) {
   const int32_t slots = SlotCount(training.optimizer.kind);
   const size_t parameters = ParametersIn(items);
   const size_t values = items.size() - parameters * static_cast<size_t>(SlotCount(training));
@@ -203,7 +237,7 @@ void PickleOptimizer(const std::vector<ExportItem>& items, const TrainingSpec& t
   pickle.EndDict();
   pickle.Text("param_groups");
   pickle.BeginList();
-  for (const ExportedGroup& group : groups) PickleGroup(training.optimizer, group, pickle);
+  for (const ExportedGroup& group : groups) PickleGroup(training.optimizer, group, step, pickle);
   pickle.EndList();
   pickle.EndDict();
 }
@@ -218,7 +252,7 @@ absl::Status WritePt(const std::vector<ExportItem>& items, const Manifest& manif
     pickle.Text("model");
     PickleTensors(items, 0, pickle);
     pickle.Text("optimizer");
-    PickleOptimizer(items, training, groups, pickle);
+    PickleOptimizer(items, training, groups, manifest.step.value(), pickle);
     if (const int32_t average = AverageSlot(training); average > 0) {
       pickle.Text("ema");
       PickleTensors(items, average, pickle);

@@ -32,6 +32,23 @@ struct AdamFactors {
   float minus_step_size;
 };
 
+struct LarsFactors {
+  float gradient;  // what the gradient is multiplied with first, so that it is clipped
+  float weight_decay;
+  float ratio;
+  float momentum;
+  float minus_rate;
+};
+
+struct LambFactors {
+  float gradient;  // likewise
+  float weight_decay;
+  float beta1, rest1;  // rest = 1 - beta
+  float beta2, rest2;
+  float correction1, root_correction2;
+  float epsilon;
+};
+
 // All of one size. What an optimizer does not use is null.
 struct Memory {
   const float* gradient;

@@ -4,10 +4,21 @@
 // AdamW, RMSprop and Adagrad (without dampening and amsgrad, RMSprop neither centered nor with
 // momentum, Adagrad without a decay of its own), except that nothing is fused; the results agree to
 // within rounding. Any thread; no allocation.
+//
+// LAMB and LARS are not element-wise: how far a step goes depends on norms of the whole tensor.
+//   LARS (You, Gitman, Ginsburg: Large Batch Training of Convolutional Networks, 2017), as apex and
+//   timm have it: with w the values, g the gradient and d the weight decay,
+//     ratio = trust·‖w‖ ÷ (‖g‖ + d·‖w‖ + epsilon), 1 where ‖w‖ or ‖g‖ is 0
+//     buffer = momentum·buffer + ratio·(g + d·w); w = w - rate·buffer
+//   LAMB (You et al.: Large Batch Optimization for Deep Learning: Training BERT in 76 minutes,
+//   2019, algorithm 2, without a bound of the norm), as timm has it: with m̂ and v̂ those of Adam,
+//     r = m̂ ÷ (√v̂ + epsilon) + d·w; w = w - rate·ratio·r
+//     ratio = ‖w‖ ÷ ‖r‖, 1 where one of them is 0
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 
 #include "absl/types/span.h"
 #include "lib/domain/job.h"
@@ -22,10 +33,28 @@ using Slots = std::array<absl::Span<float>, kMaxSlots>;
 // and updates `slots` in place, which are all +0.0 before step 0. All spans have equal sizes.
 // `step` is the job's, counted from 0. `learning_rate` is the scheduled one of this step
 // (lib/optim/schedule.h), not the specification's. `gradient` is complete: unscaled, divided and
-// clipped. Bias corrections are computed in fp64 and rounded once.
+// clipped. Bias corrections are computed in fp64 and rounded once. LAMB and LARS: the span is a
+// whole tensor that adapts.
 void ApplyUpdate(const OptimizerSpec& spec, int64_t step, double learning_rate,
                  absl::Span<const float> gradient, absl::Span<const float> old_parameters,
                  absl::Span<float> new_parameters, const Slots& slots);
+
+struct TensorStep {
+  bool adapts = true;  // false: the ratio is 1
+  float gradient_factor =
+      1;  // what each element of the gradient is multiplied with first: clips it
+  std::function<void()> pause{};  // called between parts of the work; may be empty
+};
+
+// One step of one whole tensor with LAMB or LARS, otherwise as above. A norm is the root of a sum
+// in fp64: of the squares of each kNormBlock elements (lib/kernels/norm.h), counted from the
+// tensor's first, in their order. So it is the same whatever the SIMD width and wherever chunks
+// are cut.
+inline constexpr size_t kNormBlock = 4096;
+void ApplyToTensor(const OptimizerSpec& spec, int64_t step, double learning_rate,
+                   const TensorStep& how, absl::Span<const float> gradient,
+                   absl::Span<const float> old_parameters, absl::Span<float> new_parameters,
+                   const Slots& slots);
 
 // Moves an exponential moving average on: decay·average + (1 - decay)·parameters, as
 // torch.optim.swa_utils.get_ema_avg_fn does. `parameters` are those after the step.

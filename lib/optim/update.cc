@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "lib/base/bytes.h"
+#include "lib/base/check.h"
 #include "lib/kernels/crc.h"
 #include "lib/kernels/finite.h"
 #include "lib/kernels/norm.h"
@@ -12,7 +13,7 @@
 namespace muster {
 namespace {
 
-// Elements of a chunk.
+// Elements of a chunk, or of the flat space.
 struct Range {
   size_t begin = 0;
   size_t count = 0;
@@ -20,10 +21,22 @@ struct Range {
   absl::Span<T> Of(absl::Span<T> values) const {
     return values.subspan(begin, count);
   }
+  Slots Of(const Slots& slots) const {
+    Slots part;
+    for (size_t s = 0; s < slots.size(); ++s)
+      if (!slots[s].empty()) part[s] = Of(slots[s]);
+    return part;
+  }
 };
 
+Range Between(int64_t begin, int64_t end) {
+  return {static_cast<size_t>(begin), static_cast<size_t>(end - begin)};
+}
+
+Range RangeOf(const Chunk& chunk) { return Between(chunk.offset, chunk.offset + chunk.count); }
+
 Range Within(const Chunk& chunk, const UpdateRun& run) {
-  return {static_cast<size_t>(run.begin - chunk.offset), static_cast<size_t>(run.end - run.begin)};
+  return Between(run.begin - chunk.offset, run.end - chunk.offset);
 }
 
 }  // namespace
@@ -59,6 +72,7 @@ void Updater::Apply(const Chunk& chunk, Step step, double rate, std::optional<do
     if (from.data() != to.data()) CopyFloats(from, to, copied_);
     return;
   }
+  MUSTER_CHECK(!IsLayerwise(training_.optimizer.kind), "it needs whole tensors");
   const absl::Span<const float> gradient = Clipped(result, norm);
   for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {
     const Range at = Within(chunk, run);
@@ -74,6 +88,52 @@ void Updater::Apply(const Chunk& chunk, Step step, double rate, std::optional<do
                 at.Of(from), at.Of(to), own);
   }
   MoveAverage(chunk, step, to, slots);
+}
+
+void Updater::ApplyAll(const Layout& layout, Step step, double rate, std::optional<double> norm,
+                       absl::Span<const float> results, absl::Span<const float> from,
+                       absl::Span<float> to, const Slots& slots,
+                       const std::function<void()>& pause) {
+  const bool by_tensor = IsLayerwise(training_.optimizer.kind);
+  for (const Chunk& chunk : layout.chunks()) {
+    const bool is_parameter = chunk.kind == TensorKind::kParameter;
+    if (is_parameter && by_tensor) continue;
+    const Range at = RangeOf(chunk);
+    Apply(chunk, step, rate, norm, at.Of(results), at.Of(from), at.Of(to),
+          is_parameter ? at.Of(slots) : Slots());
+    pause();
+  }
+  if (!by_tensor) return;
+  const float factor = norm ? ClipFactor(*norm, training_.clip_norm) : 1.0f;
+  ApplyByTensor(layout, step, rate, factor, results, from, to, slots, pause);
+}
+
+void Updater::ApplyByTensor(const Layout& layout, Step step, double rate, float gradient_factor,
+                            absl::Span<const float> gradient, absl::Span<const float> from,
+                            absl::Span<float> to, const Slots& slots,
+                            const std::function<void()>& pause) {
+  const auto copy = [&](const Range& at) {
+    if (from.data() != to.data()) CopyFloats(at.Of(from), at.Of(to), copied_);
+  };
+  for (const TensorRule& tensor : rules_.tensors()) {
+    const Range at = Between(tensor.begin, tensor.end);
+    copy(Between(tensor.end, tensor.next));
+    if (tensor.rule.frozen) {
+      copy(at);
+      continue;
+    }
+    OptimizerSpec optimizer = training_.optimizer;
+    optimizer.weight_decay = tensor.rule.weight_decay;
+    ApplyToTensor(optimizer, step.value(), rate * tensor.rule.learning_rate_factor,
+                  {tensor.adapts, gradient_factor, pause}, at.Of(gradient), at.Of(from), at.Of(to),
+                  at.Of(slots));
+    pause();
+  }
+  for (const Chunk& chunk : layout.chunks()) {
+    if (chunk.kind != TensorKind::kParameter) continue;
+    const Range at = RangeOf(chunk);
+    MoveAverage(chunk, step, at.Of(to), at.Of(slots));
+  }
 }
 
 void Updater::MoveAverage(const Chunk& chunk, Step step, absl::Span<const float> parameters,

@@ -2,6 +2,7 @@
 // functions whoever applies, so that all-reduce and servers give the same bits.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -49,6 +50,12 @@ class Updater {
              absl::Span<const float> result, absl::Span<const float> from, absl::Span<float> to,
              const Slots& slots);
 
+  // Of all of a state, by who has all of it; spans are of the whole flat space. The only way with
+  // an optimizer that needs whole tensors. `pause` is called between parts of the work.
+  void ApplyAll(const Layout& layout, Step step, double rate, std::optional<double> norm,
+                absl::Span<const float> results, absl::Span<const float> from, absl::Span<float> to,
+                const Slots& slots, const std::function<void()>& pause);
+
   // The part of Apply that a step has which is not applied: the moving average of parameters, where
   // the job keeps one, goes on with `parameters`, which stayed as they were. At step 0 it begins as
   // the parameters after it.
@@ -56,6 +63,9 @@ class Updater {
                    const Slots& slots);
 
  private:
+  void ApplyByTensor(const Layout& layout, Step step, double rate, float gradient_factor,
+                     absl::Span<const float> gradient, absl::Span<const float> from,
+                     absl::Span<float> to, const Slots& slots, const std::function<void()>& pause);
   absl::Span<const float> Clipped(absl::Span<const float> gradient, std::optional<double> norm);
 
   const TrainingSpec training_;

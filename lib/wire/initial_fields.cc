@@ -1,10 +1,14 @@
 #include "lib/wire/initial_fields.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "lib/base/status.h"
+#include "lib/domain/best_state.h"
 #include "lib/wire/learning_fields.h"
 
 namespace muster {
@@ -13,6 +17,15 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kLongestPrefix = 1024;
+constexpr size_t kLongestMeasure = 80;
+
+// As tasks call them: lower-case letters, digits and "_".
+bool IsMetricName(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_islower(static_cast<unsigned char>(c)) ||
+           absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '_';
+  });
+}
 
 absl::Status ReadPrefix(const Document& document, const std::string& field, const json& value,
                         std::string& prefix) {
@@ -33,6 +46,19 @@ absl::Status ReadChange(const Document& document, const std::string& path, const
   if (!change.from.empty() || !change.to.empty()) return absl::OkStatus();
   return ErrorAt(document, path,
                  "changes nothing; write how names of the file begin, such as {from: \"module.\"}");
+}
+
+// "" is that of a job which keeps no best one.
+absl::Status ReadBest(const Document& document, const std::string& field, const json& value,
+                      std::string& best) {
+  MUSTER_ASSIGN_OR_RETURN(best, ReadText(document, field, value));
+  absl::string_view metric = best;
+  if (best.empty() || (best.size() <= kLongestMeasure &&
+                       absl::ConsumePrefix(&metric, kMeasuredPrefix) && IsMetricName(metric)))
+    return absl::OkStatus();
+  return ErrorAt(document, field,
+                 absl::StrCat("'", best.substr(0, kLongestMeasure), "' is no measure; write ",
+                              kMeasuredPrefix, "METRIC, such as validation.loss"));
 }
 
 }  // namespace
@@ -75,9 +101,12 @@ json PrefixChangesSchema() {
 absl::Status ReadKeep(const Document& document, const json& value, CheckpointPolicy& policy) {
   const std::string field = "checkpoint.keep";
   const bool is_rule = value.is_object();
-  if (is_rule) MUSTER_RETURN_IF_ERROR(CheckKeys(document, field, value, {"last", "every"}));
+  if (is_rule) MUSTER_RETURN_IF_ERROR(CheckKeys(document, field, value, {"last", "every", "best"}));
   const json last = is_rule ? value.value("last", json()) : value;
   const json every = is_rule ? value.value("every", json()) : json();
+  const json best = is_rule ? value.value("best", json()) : json();
+  if (!best.is_null())
+    MUSTER_RETURN_IF_ERROR(ReadBest(document, FieldPath(field, "best"), best, policy.keep_best));
   if (!last.is_null()) {
     MUSTER_ASSIGN_OR_RETURN(
         const absl::int128 number,
@@ -91,9 +120,19 @@ absl::Status ReadKeep(const Document& document, const json& value, CheckpointPol
   return absl::OkStatus();
 }
 
+absl::Status CheckKeep(const Document& document, const JobSpec& spec) {
+  if (spec.runtime.checkpoint.keep_best.empty() || spec.training.validation.wanted())
+    return absl::OkStatus();
+  return ErrorAt(document, "checkpoint.keep.best",
+                 "nothing is measured: give validation.every_steps or every_epochs");
+}
+
 json FromKeep(const CheckpointPolicy& policy) {
-  if (policy.keep_every == 0) return policy.keep;
-  return {{"last", policy.keep}, {"every", policy.keep_every}};
+  if (policy.keep_every == 0 && policy.keep_best.empty()) return policy.keep;
+  json keep = {{"last", policy.keep}};
+  if (policy.keep_every != 0) keep["every"] = policy.keep_every;
+  if (!policy.keep_best.empty()) keep["best"] = policy.keep_best;
+  return keep;
 }
 
 json KeepSchema() {
@@ -101,11 +140,12 @@ json KeepSchema() {
       {"type", "integer"}, {"format", "int64"}, {"minimum", 1}, {"maximum", kMostKept}};
   const json every = {
       {"type", "integer"}, {"format", "int64"}, {"minimum", 0}, {"maximum", kMostSteps}};
+  const json best = {{"type", "string"}, {"maxLength", kLongestMeasure}};
   return {{"anyOf",
            {last,
             {{"type", "object"},
              {"additionalProperties", false},
-             {"properties", {{"last", last}, {"every", every}}}}}}};
+             {"properties", {{"last", last}, {"every", every}, {"best", best}}}}}}};
 }
 
 }  // namespace muster

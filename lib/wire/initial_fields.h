@@ -16,9 +16,11 @@ absl::Status ReadPrefixChanges(const Document& document, const nlohmann::json& v
 nlohmann::json FromPrefixChanges(const std::vector<PrefixChange>& map);
 nlohmann::json PrefixChangesSchema();
 
-// A number, or {last, every}.
+// A number, or {last, every, best}.
 absl::Status ReadKeep(const Document& document, const nlohmann::json& value,
                       CheckpointPolicy& policy);
+// What is kept as the best is measured.
+absl::Status CheckKeep(const Document& document, const JobSpec& spec);
 nlohmann::json FromKeep(const CheckpointPolicy& policy);
 nlohmann::json KeepSchema();
 inline constexpr int64_t kMostKept = 1'000'000;

@@ -16,6 +16,7 @@
 #include "lib/config/document.h"
 #include "lib/kernels/sha256.h"
 #include "lib/task/registry.h"
+#include "lib/wire/initial_fields.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/job_fields.h"
 #include "lib/wire/learning_fields.h"
@@ -183,8 +184,10 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
     MUSTER_RETURN_IF_ERROR(CheckTask(document, *task, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckLength(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckUnused(document, spec));
+  MUSTER_RETURN_IF_ERROR(CheckOptimizer(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckSchedule(document, spec.training.schedule));
   MUSTER_RETURN_IF_ERROR(CheckValidation(document, spec.training));
+  MUSTER_RETURN_IF_ERROR(CheckKeep(document, spec));
   return spec;
 }
 

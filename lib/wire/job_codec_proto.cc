@@ -40,20 +40,26 @@ int UnknownField(const Message& message) {
   return 0;
 }
 
-// `keep` may be {last, every} in a document. A message has two fields for it, so that builds that
-// know the number alone still understand most jobs.
+// `keep` may be {last, every, best} in a document. A message has a field for each, so that builds
+// that know the number alone still understand most jobs.
+constexpr std::pair<const char*, const char*> kKeepFields[] = {
+    {"last", "keep"}, {"every", "keep_every"}, {"best", "keep_best"}};
+
 void JoinKeep(nlohmann::json& checkpoint) {
-  nlohmann::json keep = {{"every", checkpoint["keep_every"]}};
-  if (checkpoint.contains("keep")) keep["last"] = checkpoint["keep"];
+  nlohmann::json keep = nlohmann::json::object();
+  for (const auto& [name, field] : kKeepFields) {
+    if (checkpoint.contains(field)) keep[name] = checkpoint[field];
+    checkpoint.erase(field);
+  }
   checkpoint["keep"] = std::move(keep);
-  checkpoint.erase("keep_every");
 }
 
 void SplitKeep(nlohmann::json& checkpoint) {
   const nlohmann::json keep = checkpoint["keep"];
   if (!keep.is_object()) return;
-  checkpoint["keep"] = keep["last"];
-  checkpoint["keep_every"] = keep["every"];
+  checkpoint.erase("keep");
+  for (const auto& [name, field] : kKeepFields)
+    if (keep.contains(name)) checkpoint[field] = keep[name];
 }
 
 }  // namespace
@@ -70,7 +76,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   if (const auto status = util::MessageToJsonString(message, &text, options); !status.ok())
     return FieldError("", "", std::string(status.message()));
   MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(text, ""));
-  if (message.checkpoint().has_keep_every()) JoinKeep(document.root["checkpoint"]);
+  if (message.checkpoint().has_keep_every() || message.checkpoint().has_keep_best())
+    JoinKeep(document.root["checkpoint"]);
   return FromDocument(document);
 }
 

@@ -493,8 +493,8 @@ FieldRule Keep() {
     return ReadKeep(document, value, spec.runtime.checkpoint);
   };
   return WithSchema(
-      {"checkpoint.keep", kRuntime, absl::StrCat(ToText(1, kMostKept), ", or {last, every}"), read,
-       [](const JobSpec& spec) { return FromKeep(spec.runtime.checkpoint); }},
+      {"checkpoint.keep", kRuntime, absl::StrCat(ToText(1, kMostKept), ", or {last, every, best}"),
+       read, [](const JobSpec& spec) { return FromKeep(spec.runtime.checkpoint); }},
       KeepSchema());
 }
 
@@ -663,29 +663,36 @@ std::vector<FieldRule> OptimizerRules() {
   const auto no_decay = [](const JobSpec& spec) {
     return spec.training.optimizer.weight_decay > 0 ? "" : "is for a weight_decay above 0";
   };
-  auto adam_only = [](FieldRule field) {
-    return ForOptimizers(std::move(field), "adam, adamw", OptimizerKind::kAdam,
-                         OptimizerKind::kAdamW);
+  auto moments_only = [](FieldRule field) {
+    return ForOptimizers(std::move(field), "adam, adamw, lamb", OptimizerKind::kAdam,
+                         OptimizerKind::kAdamW, OptimizerKind::kLamb);
   };
   return {
       Choice("optimizer.kind", kTraining, MUSTER_MEMBER(training.optimizer.kind),
-             {"sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad"}),
+             {"sgd", "momentum", "adam", "adamw", "rmsprop", "adagrad", "lamb", "lars"}),
       LearningRateField(),
       ForOptimizers(
           Real("optimizer.momentum", kTraining, MUSTER_MEMBER(training.optimizer.momentum), beta),
-          "momentum", OptimizerKind::kMomentum),
+          "momentum, lars", OptimizerKind::kMomentum, OptimizerKind::kLars),
       ForOptimizers(Later(Switch("optimizer.nesterov", kTraining,
                                  MUSTER_MEMBER(training.optimizer.nesterov))),
                     "momentum", OptimizerKind::kMomentum),
-      adam_only(Real("optimizer.beta1", kTraining, MUSTER_MEMBER(training.optimizer.beta1), beta)),
-      adam_only(Real("optimizer.beta2", kTraining, MUSTER_MEMBER(training.optimizer.beta2), beta)),
+      moments_only(
+          Real("optimizer.beta1", kTraining, MUSTER_MEMBER(training.optimizer.beta1), beta)),
+      moments_only(
+          Real("optimizer.beta2", kTraining, MUSTER_MEMBER(training.optimizer.beta2), beta)),
       ForOptimizers(
           Later(Real("optimizer.alpha", kTraining, MUSTER_MEMBER(training.optimizer.alpha), beta)),
           "rmsprop", OptimizerKind::kRmsprop),
       ForOptimizers(Real("optimizer.epsilon", kTraining, MUSTER_MEMBER(training.optimizer.epsilon),
                          {.min = 0, .max = 1, .above_min = true}),
-                    "adam, adamw, rmsprop, adagrad", OptimizerKind::kAdam, OptimizerKind::kAdamW,
-                    OptimizerKind::kRmsprop, OptimizerKind::kAdagrad),
+                    "adam, adamw, rmsprop, adagrad, lamb, lars", OptimizerKind::kAdam,
+                    OptimizerKind::kAdamW, OptimizerKind::kRmsprop, OptimizerKind::kAdagrad,
+                    OptimizerKind::kLamb, OptimizerKind::kLars),
+      ForOptimizers(
+          Later(Real("optimizer.trust", kTraining, MUSTER_MEMBER(training.optimizer.trust),
+                     {.min = 0, .max = 1000, .above_min = true})),
+          "lars", OptimizerKind::kLars),
       Real("optimizer.weight_decay", kTraining, MUSTER_MEMBER(training.optimizer.weight_decay),
            {0, 1000}),
       OnlyFor(Later(Choice("optimizer.weight_decay_on", kTraining,
@@ -749,9 +756,11 @@ std::vector<FieldRule> ValidationRules() {
   const auto judged = [wanted](const JobSpec& spec) -> std::string {
     const TrainingSpec& training = spec.training;
     if (!training.validation.wanted()) return wanted(spec);
-    const bool is_used =
-        training.validation.patience > 0 || training.schedule.kind == ScheduleKind::kPlateau;
-    return is_used ? "" : "is for validation.patience, or schedule.kind: plateau";
+    const bool is_used = training.validation.patience > 0 ||
+                         training.schedule.kind == ScheduleKind::kPlateau ||
+                         !spec.runtime.checkpoint.keep_best.empty();
+    return is_used ? ""
+                   : "is for validation.patience, schedule.kind: plateau, or checkpoint.keep.best";
   };
   return {
       Later(Whole("validation.every_steps", kTraining,

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/domain/update_rules.h"
 #include "lib/wire/task_parameters.h"
 
 namespace muster {
@@ -179,6 +180,14 @@ absl::Status CheckSchedule(const Document& document, const ScheduleSpec& schedul
     return ErrorAt(document, "schedule.milestones",
                    "is missing; write the steps at which the rate falls, such as [1000, 2000]");
   return absl::OkStatus();
+}
+
+absl::Status CheckOptimizer(const Document& document, const TrainingSpec& training) {
+  if (!IsLayerwise(training.optimizer.kind) || training.sync == Sync::kAllreduce)
+    return absl::OkStatus();
+  return ErrorAt(document, "optimizer.kind",
+                 "lamb and lars are for sync: allreduce; servers have pieces of tensors, and these "
+                 "optimizers need the norms of whole ones");
 }
 
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training) {

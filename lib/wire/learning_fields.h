@@ -39,6 +39,9 @@ absl::Status ResolveLearning(const Document& document, const nlohmann::json& acc
 // What a kind of schedule needs and has not.
 absl::Status CheckSchedule(const Document& document, const ScheduleSpec& schedule);
 
+// The optimizer and who applies it go together.
+absl::Status CheckOptimizer(const Document& document, const TrainingSpec& training);
+
 // Data to measure with, and for a plateau measures, and no servers.
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training);
 

@@ -30,13 +30,45 @@ TEST(ChoosePlace, TakesTheNewestOrThatOfAStepOrAName) {
   EXPECT_EQ(Chosen("early"), At(1, 10));
 }
 
+// Who has called one so means that one.
+TEST(ChoosePlace, BestIsANameBeforeItIsAMeasure) {
+  std::vector<NamedPlace> places = {{At(1, 10), "", true}, {At(1, 30), ""}};
+  EXPECT_EQ(ChoosePlace(places, "folder", "best").value(), At(1, 10));
+  EXPECT_EQ(ChoosePlace(places, "folder", "").value(), At(1, 30));
+  places.push_back({At(1, 20), "best"});
+  EXPECT_EQ(ChoosePlace(places, "folder", "best").value(), At(1, 20));
+}
+
+SurveyedCheckpoint Measured(int64_t step, const std::string& keep, double value,
+                            const std::string& why_not = "") {
+  SurveyedCheckpoint one{.lineage = LineageNumber(1), .step = Step(step), .why_not = why_not};
+  one.file.emplace();
+  one.file->manifest.spec =
+      "{\"task\":\"counting\",\"steps\":9,\"validation\":{\"every_steps\":2,\"paths\":[\"/v\"]},"
+      "\"checkpoint\":{\"keep\":" +
+      keep + "}}";
+  one.measure = StateMeasure{"validation.loss", value};
+  return one;
+}
+
+TEST(BestIn, IsByTheRuleOfTheNewestAndWhole) {
+  const std::string rule = "{\"best\":\"validation.loss\"}";
+  EXPECT_EQ(BestIn({Measured(2, rule, 3), Measured(4, rule, 2), Measured(6, rule, 4)}), 1u);
+  EXPECT_EQ(BestIn({Measured(2, rule, 3), Measured(4, rule, 2, "torn"), Measured(6, rule, 4)}), 0u);
+  EXPECT_EQ(BestIn({Measured(2, rule, 3), Measured(4, "3", 2)}), std::nullopt);
+  EXPECT_EQ(BestIn({Measured(2, "3", 3), Measured(4, rule, 5)}), 0u);
+  EXPECT_EQ(BestIn({}), std::nullopt);
+}
+
 TEST(ChoosePlace, WhatIsNotThereIsAnsweredByWhatIs) {
   EXPECT_THAT(std::string(ChoosePlace(kPlaces, "folder", "31").status().message()),
               HasSubstr("no checkpoint of step 31; there are those of 10, 30, 35, 40"));
-  EXPECT_THAT(std::string(ChoosePlace(kPlaces, "folder", "best").status().message()),
-              HasSubstr("kept as 'best'; there are early, late"));
-  EXPECT_THAT(std::string(ChoosePlace({{At(1, 1), ""}}, "folder", "best").status().message()),
+  EXPECT_THAT(std::string(ChoosePlace(kPlaces, "folder", "good").status().message()),
+              HasSubstr("kept as 'good'; there are early, late"));
+  EXPECT_THAT(std::string(ChoosePlace({{At(1, 1), ""}}, "folder", "good").status().message()),
               HasSubstr("none has a name"));
+  EXPECT_THAT(std::string(ChoosePlace(kPlaces, "folder", "best").status().message()),
+              HasSubstr("no checkpoint that was measured; checkpoint.keep: {best: "));
   EXPECT_THAT(std::string(ChoosePlace({}, "folder", "").status().message()),
               HasSubstr("folder holds no checkpoint"));
 }

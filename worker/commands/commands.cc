@@ -125,7 +125,9 @@ int CheckJob(const Words& words) {
   if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
   absl::StatusOr<std::unique_ptr<LaneMeasures>> measures =
       MeasuresOf(spec->training, *made->task, words.plugin_folders, copied);
-  if (!measures.ok()) return Refuse(kCheck, measures.status(), ExitCodeOfModel(measures.status()));
+  absl::Status measured = measures.status();
+  if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
+  if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));
   absl::StatusOr<CheckReport> report =
       Check(*spec, *made->task, measures->get(), {.gradients = words.gradients});
   if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfModel(report.status()));

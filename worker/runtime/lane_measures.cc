@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/base/status.h"
+#include "lib/domain/best_state.h"
 #include "lib/kernels/float_env.h"
 
 namespace muster::worker {
@@ -28,6 +29,12 @@ absl::StatusOr<std::unique_ptr<LaneMeasures>> LaneMeasures::Make(
   MUSTER_ASSIGN_OR_RETURN(measures->sum_tensors_,
                           SumTensors(training.validation, measures->evaluates_->Metrics()));
   return measures;
+}
+
+absl::Status LaneMeasures::CheckBest(const JobSpec& spec) const {
+  std::vector<std::string> names;
+  for (const TaskMetric& metric : evaluates_->Metrics()) names.push_back(metric.name);
+  return CheckBestRule(BestRuleOf(spec), names);
 }
 
 absl::Status LaneMeasures::Bind(const Layout& layout) {

@@ -26,6 +26,8 @@ class LaneMeasures {
 
   const std::vector<TensorSpec>& sum_tensors() const { return sum_tensors_; }
   const Task& task() const { return *task_; }
+  // kFailedPrecondition: checkpoint.keep.best is not measured.
+  absl::Status CheckBest(const JobSpec& spec) const;
   // Before anything below.
   absl::Status Bind(const Layout& layout);
 

@@ -33,6 +33,12 @@ using Moment = std::chrono::steady_clock::time_point;
 Moment Now() { return std::chrono::steady_clock::now(); }
 double Since(Moment begin) { return Seconds(Now() - begin); }
 
+Slots SlotsOf(const StateMemory& state) {
+  Slots slots;
+  for (size_t s = 0; s < state.slots.size(); ++s) slots[s] = state.slots[s]->all();
+  return slots;
+}
+
 Slots SlotsOf(const StateMemory& state, const Chunk& chunk) {
   Slots slots;
   for (size_t s = 0; s < state.slots.size() && chunk.kind == TensorKind::kParameter; ++s)
@@ -138,6 +144,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   environment.data_hash = task_->DataHash();
   environment.tensors = task_->Tensors();
   MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
+  if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckBest(job.spec));
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
   MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.ModelSpace()));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->Bind(draft->layout));
@@ -368,11 +375,10 @@ void Trainer::Do(const DoApply& command) {
   StateMemory to = command.state;
   if (command.lent) to = Unlent(command.state);
   const double rate = command.results ? RateOf(command) : 0;
-  for (const Chunk& chunk : setup_->layout.chunks()) {
-    if (!command.results) break;  // servers have applied
-    updater_->Apply(chunk, command.apply.step, rate, command.apply.norm, command.results->of(chunk),
-                    command.state.values->of(chunk), to.values->of(chunk), SlotsOf(to, chunk));
-    GoOn();
+  if (command.results) {  // else servers have applied
+    updater_->ApplyAll(setup_->layout, command.apply.step, rate, command.apply.norm,
+                       command.results->all(), command.state.values->all(), to.values->all(),
+                       SlotsOf(to), [this] { GoOn(); });
   }
   metrics_.update.Add(Since(begin));
   parts_.events->Post(StateApplied{command.apply.step, std::move(to), {}});

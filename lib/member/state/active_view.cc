@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "lib/domain/validation.h"
+
 namespace muster {
 
 // ---- the view and its steps
@@ -39,7 +41,10 @@ void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
 bool ActiveView::IsCheckpointDue(Step step, bool asked) const {
   if (step == Step(0) || step == config_->unsaved_end) return false;
   if (step >= seat_->view.end || asked) return true;
-  return config_->checkpoint_every > 0 && step.value() % config_->checkpoint_every == 0;
+  const int64_t every = config_->checkpoint_every;
+  if (every > 0 && step.value() % every == 0) return true;
+  return config_->saves_measured &&
+         IsMeasuredIn(config_->training, config_->environment.samples, step);
 }
 
 std::vector<ChunkId> ActiveView::ChunksToSave(const HeldState& state) {

@@ -13,6 +13,7 @@
 #include "lib/base/allowance.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
+#include "lib/domain/validation.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -1362,6 +1363,66 @@ TEST(Checkpoint, PruningIsDecidedWhenItIsCommitted) {
   desk.Give(ManifestCommitted{late});
   EXPECT_THAT(desk.Drain<PruneManifests>(), IsEmpty());
   EXPECT_EQ(desk.Status().checkpoints.size(), 1u);
+}
+
+// ---- the best one
+
+struct Measuring : Desk {
+  explicit Measuring(const std::string& best) {
+    JobSpec spec = SpecOf(1, 2);
+    spec.training.validation.every_steps = 2;
+    spec.runtime.checkpoint.keep = 1;
+    spec.runtime.checkpoint.keep_best = best;
+    NumericEnvironment environment = Environment();
+    const auto sums = SumTensors(spec.training.validation, {{"loss"}, {"accuracy"}});
+    environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
+    Give(Submit{"job", spec});
+    Join(kA, "job", environment);
+    Join(kB, "job", environment);
+    Activate({kA, kB});
+    EXPECT_EQ(Job().phase, JobPhase::kRunning);
+  }
+  void Commit(int64_t step) {
+    Segment(kA, step, {0, 1, 2}, step);
+    for (const CommitManifest& commit : Drain<CommitManifest>())
+      Give(ManifestCommitted{commit.manifest});
+  }
+  // "step: measure value" of each that is to be saved.
+  std::vector<std::string> Saved() {
+    std::vector<std::string> saved;
+    for (const SaveMeasure& save : Drain<SaveMeasure>())
+      saved.push_back(
+          absl::StrCat(save.step.value(), ": ", save.measure.measure, " ", save.measure.value));
+    return saved;
+  }
+};
+
+TEST(Checkpoint, IsMeasuredInTheStepAfterIt) {
+  Measuring desk("validation.accuracy");
+  desk.Record(kA, 0);
+  desk.Record(kA, 1);
+  desk.Commit(2);
+  EXPECT_THAT(desk.Saved(), IsEmpty()) << "nobody knows yet";
+  EXPECT_EQ(desk.Drain<PruneManifests>().at(0).keep.best,
+            (BestRule{"validation.accuracy", /*less=*/false}));
+  desk.Measure(kA, 2, {{8, 4}, {3, 4}});
+  EXPECT_THAT(desk.Saved(), ElementsAre("2: validation.accuracy 0.75"));
+  desk.Measure(kB, 2, {{8, 4}, {3, 4}});
+  EXPECT_THAT(desk.Saved(), IsEmpty()) << "another member tells the same";
+  desk.Record(kA, 3);
+  desk.Measure(kA, 4, {{8, 4}, {2, 4}});
+  EXPECT_THAT(desk.Saved(), ElementsAre("2: validation.accuracy 0.75")) << "once more; 4 is none";
+  desk.Commit(4);
+  EXPECT_THAT(desk.Saved(), ElementsAre("4: validation.accuracy 0.5")) << "the record came first";
+}
+
+TEST(Checkpoint, IsNotMeasuredWhereNobodyKeepsTheBest) {
+  Measuring desk("");
+  desk.Record(kA, 0);
+  desk.Record(kA, 1);
+  desk.Commit(2);
+  desk.Measure(kA, 2, {{8, 4}, {3, 4}});
+  EXPECT_THAT(desk.Saved(), IsEmpty());
 }
 
 TEST(Checkpoint, AnOlderOneThanTheNewestIsAcknowledgedAndForgotten) {

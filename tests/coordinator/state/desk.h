@@ -109,7 +109,13 @@ class Desk {
     r.samples = StepSamples(Job(job).spec.training, 100, r.step);
     r.weight = 4;
     r.commands = std::move(commands);
+    r.measures = measures_;
     Say(member, Records{{r}});
+  }
+  void Measure(const MemberId& member, int64_t step, std::vector<muster::Measure> measures) {
+    measures_ = std::move(measures);
+    Record(member, step);
+    measures_.clear();
   }
   void Segment(const MemberId& member, int64_t step, std::vector<int> chunks, int64_t id,
                const std::string& job = "job", bool finite = true) {
@@ -174,6 +180,7 @@ class Desk {
   Time now_ = Time(std::chrono::seconds(1000));
   Coordinator coordinator_;
   std::vector<Action> actions_;
+  std::vector<muster::Measure> measures_;  // of the next record
 };
 
 inline const MemberId kA = Id("worker-0"), kB = Id("worker-1"), kC = Id("worker-2");

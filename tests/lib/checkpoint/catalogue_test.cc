@@ -5,6 +5,7 @@
 
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/measure_file.h"
 #include "tests/lib/checkpoint/support.h"
 #include "tests/support/faulty_kv.h"
 
@@ -152,6 +153,54 @@ TEST_F(CatalogueTest, PruneKeepsWhatHasANameUntilTheJobGoes) {
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-20"));
   ASSERT_TRUE(catalogue_.RemoveAll(kJob, *files_).ok());
   EXPECT_FALSE(std::filesystem::exists(dir_)) << "nothing is left of it";
+}
+
+// How good one is stands beside it; what has another measure, or none that can be read, is not the
+// best, and what is not finite is not.
+TEST_F(CatalogueTest, PruneKeepsTheBest) {
+  for (const int64_t step : {10, 20, 30, 40, 50}) {
+    Manifest manifest = SaveAt(1, step);
+    if (step == 40) manifest.segments.back().finite = false;
+    ASSERT_TRUE(catalogue_.Commit(manifest).ok());
+  }
+  const auto measure = [&](int64_t step, const std::string& name, double value) {
+    ASSERT_TRUE(
+        WriteMeasure(*files_, LineageNumber(1), Step(step), StateMeasure{name, value}).ok());
+  };
+  measure(10, "validation.accuracy", 0.25);
+  measure(20, "validation.loss", 0.5);
+  measure(30, "validation.loss", 0.75);
+  measure(40, "validation.loss", 0.125);
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, {3, 0, {"validation.loss", true}}, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "1:30", "1:40", "1:50"));
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 0, {"validation.loss", true}}, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:20", "1:50"));
+  ASSERT_TRUE(catalogue_.RemoveOrphans(*files_, kJob, LineageNumber(3), Step(1)).ok());
+  EXPECT_EQ(ReadMeasure(*files_, LineageNumber(1), Step(20)).value(),
+            (StateMeasure{"validation.loss", 0.5}))
+      << "it is no orphan";
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 0, {"validation.accuracy", false}}, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:50"));
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-20"));
+}
+
+TEST_F(CatalogueTest, AMeasureIsReadAsItWasWrittenOrNotAtAll) {
+  CommitAt(1, 10);
+  const LineageNumber lineage(1);
+  EXPECT_TRUE(absl::IsNotFound(ReadMeasure(*files_, lineage, Step(10)).status()));
+  const std::string path = absl::StrCat(dir_, "/lineage-1-step-10/checkpoint.measure");
+  for (const double value : {0.1, -3e300, 1.0 / 3, 0.0}) {
+    ASSERT_TRUE(WriteMeasure(*files_, lineage, Step(10), {"validation.loss", value}).ok());
+    EXPECT_EQ(ReadMeasure(*files_, lineage, Step(10)).value().value, value);
+  }
+  for (const std::string& text :
+       {std::string(), std::string("validation.loss"), std::string("validation.loss nan"),
+        std::string("validation.loss 1e999"), std::string("loss 1"),
+        std::string("validation.loss 1 2"), "validation.loss 1" + std::string(300, '0')}) {
+    WriteFile(path, text);
+    EXPECT_TRUE(absl::IsDataLoss(ReadMeasure(*files_, lineage, Step(10)).status())) << text;
+  }
 }
 
 // A job that diverges must not push out what there is to go back to.

@@ -171,6 +171,8 @@ TEST(Slots, AreAsManyAsTheOptimizerKeeps) {
   EXPECT_EQ(SlotCount(OptimizerKind::kAdamW), 2);
   EXPECT_EQ(SlotCount(OptimizerKind::kRmsprop), 1);
   EXPECT_EQ(SlotCount(OptimizerKind::kAdagrad), 1);
+  EXPECT_EQ(SlotCount(OptimizerKind::kLars), 1);
+  EXPECT_EQ(SlotCount(OptimizerKind::kLamb), 2);
 }
 
 TEST(Slots, AreOneMoreWithAMovingAverage) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <ostream>
 #include <random>
 #include <string>
@@ -63,10 +64,16 @@ struct State {
   std::array<Values, kMaxSlots> slots;
 };
 
-// Chunk by chunk, from one generation of values into the other.
+// From one generation of values into the other: all at once, or chunk by chunk as servers do.
 void ApplyAll(Updater& updater, const Layout& layout, int64_t step, double norm,
-              const Values& gradient, State& state) {
+              const Values& gradient, State& state, bool at_once) {
   Values to(state.values.size());
+  if (at_once) {
+    updater.ApplyAll(layout, Step(step), updater.RateOf(Step(step), 0), norm, gradient,
+                     state.values, absl::MakeSpan(to), state.All(), [] {});
+    state.values = to;
+    return;
+  }
   for (const Chunk& chunk : layout.chunks()) {
     const auto begin = static_cast<size_t>(chunk.offset), count = static_cast<size_t>(chunk.count);
     updater.Apply(chunk, Step(step), updater.RateOf(Step(step), 0), norm,
@@ -76,6 +83,17 @@ void ApplyAll(Updater& updater, const Layout& layout, int64_t step, double norm,
                   chunk.kind == TensorKind::kParameter ? state.Part(begin, count) : Slots());
   }
   state.values = to;
+}
+
+// LAMB and LARS: all of a tensor at once.
+void SlowTensor(const OptimizerSpec& optimizer, const Placed& tensor, int64_t step, double rate,
+                float factor, const Values& gradient, State& state) {
+  const auto begin = static_cast<size_t>(tensor.offset), count = static_cast<size_t>(tensor.count);
+  const absl::Span<float> values = absl::MakeSpan(state.values).subspan(begin, count);
+  Slots slots = state.Part(begin, count);
+  slots[static_cast<size_t>(SlotCount(optimizer.kind))] = {};
+  ApplyToTensor(optimizer, step, rate, {tensor.spec.shape.size() > 1, factor},
+                absl::MakeConstSpan(gradient).subspan(begin, count), values, values, slots);
 }
 
 // The slow twin: each tensor alone, by what the specification says of its name.
@@ -91,6 +109,9 @@ void SlowApply(const TrainingSpec& training, const Layout& layout, int64_t step,
     if (name == "head.weight") rate *= 0.25;
     const float factor = ClipFactor(norm, training.clip_norm);
     const auto begin = static_cast<size_t>(tensor.offset);
+    const bool by_tensor = IsLayerwise(optimizer.kind) && tensor.spec.kind != TensorKind::kBuffer;
+    if (by_tensor && name.substr(0, 5) != "stem.")
+      SlowTensor(optimizer, tensor, step, rate, factor, gradient, state);
     for (size_t i = begin; i < begin + static_cast<size_t>(tensor.count); ++i) {
       if (tensor.spec.kind == TensorKind::kBuffer) {
         state.values[i] = gradient[i];
@@ -102,7 +123,7 @@ void SlowApply(const TrainingSpec& training, const Layout& layout, int64_t step,
       slots[static_cast<size_t>(SlotCount(optimizer.kind))] = {};
       const absl::Span<float> value = absl::MakeSpan(state.values).subspan(i, 1);
       const bool frozen = name.substr(0, 5) == "stem.";
-      if (!frozen) ApplyUpdate(optimizer, step, rate, {&g, 1}, value, value, slots);
+      if (!frozen && !by_tensor) ApplyUpdate(optimizer, step, rate, {&g, 1}, value, value, slots);
       if (step == 0)
         average[0] = value[0];
       else if (!frozen)
@@ -122,8 +143,10 @@ class UpdaterTest : public testing::TestWithParam<NamedKind> {};
 
 TEST_P(UpdaterTest, EqualsASlowTwinHoweverChunksAreCut) {
   const TrainingSpec training = Grouped(GetParam().kind);
-  for (const int64_t chunk_bytes : {64, 192, 4096}) {
-    const Layout layout = Layout::Make(kTensors, chunk_bytes).value();
+  const bool is_layerwise = IsLayerwise(training.optimizer.kind);
+  for (const int64_t chunk_bytes : {64, 192, 4096, -64, -4096}) {
+    const bool at_once = is_layerwise || chunk_bytes < 0;
+    const Layout layout = Layout::Make(kTensors, std::abs(chunk_bytes)).value();
     std::mt19937 random(7);
     State state(layout, random), slow = state;
     CopyCounter copied{0};
@@ -132,7 +155,7 @@ TEST_P(UpdaterTest, EqualsASlowTwinHoweverChunksAreCut) {
     for (int64_t step = 0; step < kSteps; ++step) {
       const Values gradient = Draw(random, state.values.size());
       const double norm = 0.5 + static_cast<double>(step);
-      ApplyAll(updater, layout, step, norm, gradient, state);
+      ApplyAll(updater, layout, step, norm, gradient, state, at_once);
       SlowApply(training, layout, step, norm, gradient, slow);
       for (const Placed& tensor : layout.tensors()) {
         for (int64_t e = tensor.offset; e < tensor.offset + tensor.count; ++e) {
@@ -154,8 +177,29 @@ INSTANTIATE_TEST_SUITE_P(Kinds, UpdaterTest,
                                          NamedKind{"Momentum", OptimizerKind::kMomentum},
                                          NamedKind{"AdamW", OptimizerKind::kAdamW},
                                          NamedKind{"Rmsprop", OptimizerKind::kRmsprop},
-                                         NamedKind{"Adagrad", OptimizerKind::kAdagrad}),
+                                         NamedKind{"Adagrad", OptimizerKind::kAdagrad},
+                                         NamedKind{"Lars", OptimizerKind::kLars},
+                                         NamedKind{"Lamb", OptimizerKind::kLamb}),
                          [](const auto& test) { return test.param.name; });
+
+// Whoever applies into other memory finds whatever it was last used for there.
+TEST(Updater, AllOfTheNewStateIsWrittenAlsoBetweenTensors) {
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kLars}) {
+    TrainingSpec training = Grouped(kind);
+    training.ema_decay = 0;
+    const Layout layout = Layout::Make(kTensors, 64).value();
+    CopyCounter copied{0};
+    Updater updater(training, UpdateRules::Make(training, layout).value(), {}, kSamples, copied);
+    std::mt19937 random(7);
+    State state(layout, random);
+    state.values.assign(state.values.size(), 0.0f);
+    const Values gradient(state.values.size(), 0.0f);
+    Values to(state.values.size(), 7.0f);
+    updater.ApplyAll(layout, Step(0), 0.1, 1.0, gradient, state.values, absl::MakeSpan(to),
+                     state.All(), [] {});
+    EXPECT_EQ(to, state.values) << static_cast<int>(kind);
+  }
+}
 
 // A step that is not applied moves the average on to what stayed, also the first one: otherwise it
 // would begin at 0.

@@ -46,7 +46,7 @@ TEST(JobProto, IsReadByTheSameRules) {
   message.mutable_optimizer()->set_kind("adamm");
   EXPECT_EQ(FromProto(message).status().message(),
             "optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw, rmsprop, "
-            "adagrad");
+            "adagrad, lamb, lars");
   EXPECT_EQ(FieldOf(FromProto(message).status()), "optimizer.kind");
   message.clear_optimizer();
   message.set_lanes(-1);
@@ -100,6 +100,23 @@ TEST(JobProto, KeepIsANumberAndBesidesWhatIsKeptForEver) {
             "checkpoint.keep.every: '-1' is out of range; allowed: 0 to 1099511627776");
 }
 
+TEST(JobProto, KeepOfTheBestIsAFieldOfItsOwn) {
+  v1::JobSpec message;
+  message.set_task("mine");
+  message.set_steps(10);
+  message.mutable_data()->add_paths("/d");
+  message.mutable_data()->set_validation_share(0.1);
+  message.mutable_validation()->set_every_steps(2);
+  message.mutable_checkpoint()->set_keep_best("validation.loss");
+  const absl::StatusOr<JobSpec> spec = FromProto(message);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->runtime.checkpoint.keep, 3);
+  EXPECT_EQ(spec->runtime.checkpoint.keep_best, "validation.loss");
+  EXPECT_EQ(ToProto(*spec).checkpoint().keep_best(), "validation.loss");
+  EXPECT_EQ(ToProto(*spec).checkpoint().keep(), 3);
+  EXPECT_FALSE(ToProto(*spec).checkpoint().has_keep_every());
+}
+
 void AddNames(const google::protobuf::Descriptor& message, const std::string& prefix,
               std::set<std::string>& names) {
   for (int i = 0; i < message.field_count(); ++i) {
@@ -114,7 +131,8 @@ void AddNames(const google::protobuf::Descriptor& message, const std::string& pr
 TEST(JobProto, HasTheFieldsOfTheTable) {
   std::set<std::string> ours, theirs;
   for (const JobField& field : JobFields()) ours.insert(field.name);
-  ours.insert("checkpoint.keep_every");  // of checkpoint.keep: {last, every}
+  // Of checkpoint.keep: {last, every, best}.
+  ours.insert({"checkpoint.keep_every", "checkpoint.keep_best"});
   AddNames(*v1::JobSpec::descriptor(), "", theirs);
   EXPECT_EQ(ours, theirs);
 }

@@ -178,6 +178,24 @@ TEST(JobYaml, KeepIsANumberOrARule) {
               HasSubstr("\"keep\":5"));
 }
 
+TEST(JobYaml, TheBestIsKeptBesides) {
+  const JobSpec spec = Parsed(
+      "task: mine\nsteps: 10\ndata: {paths: [/d], validation_share: 0.1}\n"
+      "validation: {every_steps: 5, metric: accuracy, mode: max}\n"
+      "checkpoint: {keep: {last: 2, best: validation.accuracy}}");
+  EXPECT_EQ(spec.runtime.checkpoint.keep, 2);
+  EXPECT_EQ(spec.runtime.checkpoint.keep_every, 0);
+  EXPECT_EQ(spec.runtime.checkpoint.keep_best, "validation.accuracy");
+  EXPECT_THAT(ToJson(spec), HasSubstr("\"keep\":{\"best\":\"validation.accuracy\",\"last\":2}"));
+}
+
+TEST(JobYaml, LarsHasATrust) {
+  const JobSpec spec = Parsed(absl::StrCat(kSmall, "optimizer: {kind: lars, trust: 0.02}"));
+  EXPECT_EQ(spec.training.optimizer.kind, OptimizerKind::kLars);
+  EXPECT_EQ(spec.training.optimizer.trust, 0.02);
+  EXPECT_EQ(spec.training.optimizer.momentum, 0.9);
+}
+
 TEST(JobYaml, ChangesOfNamesDropWhatTheyDoNotSay) {
   const JobSpec spec = Parsed(absl::StrCat(
       kSmall, "initial: {file: /w, map: [{from: module.}, {from: a, to: b}, {to: x.}]}"));
@@ -276,7 +294,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{
             "optimizer:\n  kind: adamm", "optimizer.kind",
             "a.yaml:4: optimizer.kind: 'adamm' is not known; allowed: sgd, momentum, adam, adamw, "
-            "rmsprop, adagrad"},
+            "rmsprop, adagrad, lamb, lars"},
         BadInput{"optimiser: {kind: adam}", "optimiser",
                  "a.yaml:3: optimiser: no such field; did you mean 'optimizer'?"},
         BadInput{"optimizer:\n  kind: adam\n  lerning_rate: 1", "optimizer.lerning_rate",
@@ -286,8 +304,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "every_seconds, keep, at_end"},
         BadInput{"optimizer: adam", "optimizer",
                  "a.yaml:3: optimizer: 'adam' is not a mapping of fields to values; allowed: kind, "
-                 "learning_rate, momentum, nesterov, beta1, beta2, alpha, epsilon, weight_decay, "
-                 "weight_decay_on"},
+                 "learning_rate, momentum, nesterov, beta1, beta2, alpha, epsilon, trust, "
+                 "weight_decay, weight_decay_on"},
         BadInput{"lanes: 0", "lanes", "a.yaml:3: lanes: 0 is out of range; allowed: 1 to 4096"},
         BadInput{"lanes: 4097", "lanes",
                  "a.yaml:3: lanes: 4097 is out of range; allowed: 1 to 4096"},
@@ -321,9 +339,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"optimizer: {kind: adam, epsilon: 0}", "optimizer.epsilon",
                  "a.yaml:3: optimizer.epsilon: 0 is out of range; allowed: above 0, at most 1"},
         BadInput{"optimizer: {kind: sgd, momentum: 0.8}", "optimizer.momentum",
-                 "a.yaml:3: optimizer.momentum: is for optimizer.kind: momentum; remove it"},
+                 "a.yaml:3: optimizer.momentum: is for optimizer.kind: momentum, lars; remove it"},
         BadInput{"optimizer: {beta1: 0.8}", "optimizer.beta1",
-                 "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw; remove it"},
+                 "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw, lamb; remove it"},
         BadInput{"schedule: {final_ratio: 0.1}", "schedule.final_ratio",
                  "a.yaml:3: schedule.final_ratio: is for schedule.kind: linear, cosine, "
                  "polynomial, plateau; remove it"},
@@ -361,6 +379,22 @@ INSTANTIATE_TEST_SUITE_P(
                  "such as {from: \"module.\"}"},
         BadInput{"checkpoint: {keep: {last: 0}}", "checkpoint.keep.last",
                  "a.yaml:3: checkpoint.keep.last: 0 is out of range; allowed: 1 to 1000000"},
+        BadInput{"checkpoint: {keep: {best: loss}}", "checkpoint.keep.best",
+                 "a.yaml:3: checkpoint.keep.best: 'loss' is no measure; write validation.METRIC, "
+                 "such as validation.loss"},
+        BadInput{"checkpoint: {keep: {best: validation.Loss}}", "checkpoint.keep.best",
+                 "a.yaml:3: checkpoint.keep.best: 'validation.Loss' is no measure; write "
+                 "validation.METRIC, such as validation.loss"},
+        BadInput{"checkpoint: {keep: {best: validation.loss}}", "checkpoint.keep.best",
+                 "a.yaml:3: checkpoint.keep.best: nothing is measured: give "
+                 "validation.every_steps or every_epochs"},
+        BadInput{"optimizer: {kind: adam, trust: 1}", "optimizer.trust",
+                 "a.yaml:3: optimizer.trust: is for optimizer.kind: lars; remove it"},
+        BadInput{"optimizer: {kind: lars, trust: 0}", "optimizer.trust",
+                 "a.yaml:3: optimizer.trust: 0 is out of range; allowed: above 0, at most 1000"},
+        BadInput{"sync: server\noptimizer: {kind: lamb}", "optimizer.kind",
+                 "a.yaml:4: optimizer.kind: lamb and lars are for sync: allreduce; servers have "
+                 "pieces of tensors, and these optimizers need the norms of whole ones"},
         BadInput{"checkpoint: {keep: {every: 1.5}}", "checkpoint.keep.every",
                  "a.yaml:3: checkpoint.keep.every: 1.5 is not a whole number; allowed: 0 to "
                  "1099511627776"},
@@ -479,7 +513,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: data.samples: is for tasks that make their data; code-lm reads "
                  "data.paths; remove it"},
         BadWhole{"task: counting\nsteps: 3\noptimizer: {kind: sgd, beta1: 0.9}", "optimizer.beta1",
-                 "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw; remove it"},
+                 "a.yaml:3: optimizer.beta1: is for optimizer.kind: adam, adamw, lamb; remove it"},
         BadWhole{"task: counting\nsteps: 3\ndata: {suffixes: []}", "data.suffixes",
                  "a.yaml:3: data.suffixes: is for tasks that read files; counting does not; "
                  "remove it"},
@@ -627,7 +661,7 @@ TEST(Validate, TellsAnIncompleteSpecFromABadOne) {
   bad = *complete;
   bad.training.optimizer.momentum = 0.5;
   EXPECT_EQ(Validate(bad).message(),
-            "optimizer.momentum: is for optimizer.kind: momentum; remove it");
+            "optimizer.momentum: is for optimizer.kind: momentum, lars; remove it");
   bad = *complete;
   bad.runtime.name = "\xff";
   EXPECT_EQ(FieldOf(Validate(bad)), "name");

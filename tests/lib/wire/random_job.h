@@ -21,6 +21,8 @@ class RandomJob {
     JobSpec spec;
     FillTraining(spec.training);
     FillRuntime(spec.runtime);
+    if (spec.training.validation.wanted() && Coin())
+      spec.runtime.checkpoint.keep_best = Coin() ? "validation.loss" : "validation.top_5";
     FillQueue(spec.queue);
     if (spec.training.sync == Sync::kServer) spec.runtime.servers = Int<int32_t>(1, 4096);
     return spec;
@@ -142,7 +144,7 @@ class RandomJob {
   }
 
   void FillOptimizer(OptimizerSpec& optimizer) {
-    optimizer.kind = Pick(OptimizerKind::kAdagrad);
+    optimizer.kind = Pick(OptimizerKind::kLars);
     optimizer.learning_rate = Real(0, 10);
     optimizer.weight_decay = Real(0, 2);
     if (optimizer.weight_decay > 0) optimizer.weight_decay_on = Pick(DecayOn::kMatrices);
@@ -150,10 +152,16 @@ class RandomJob {
       optimizer.momentum = Real(0, 1);
       optimizer.nesterov = Coin();
     }
+    if (optimizer.kind == OptimizerKind::kLars) {
+      optimizer.momentum = Real(0, 1);
+      optimizer.trust = 0.001 + Real(0, 9);
+    }
     if (optimizer.kind == OptimizerKind::kRmsprop) optimizer.alpha = Real(0, 1);
     if (optimizer.kind == OptimizerKind::kSgd || optimizer.kind == OptimizerKind::kMomentum) return;
     optimizer.epsilon = std::pow(10.0, -Int(1, 300));
-    if (optimizer.kind != OptimizerKind::kAdam && optimizer.kind != OptimizerKind::kAdamW) return;
+    if (optimizer.kind != OptimizerKind::kAdam && optimizer.kind != OptimizerKind::kAdamW &&
+        optimizer.kind != OptimizerKind::kLamb)
+      return;
     optimizer.beta1 = Real(0, 1);
     optimizer.beta2 = Real(0, 1);
   }
@@ -245,7 +253,10 @@ class RandomJob {
     training.order = Pick(SumOrder::kFree);
     training.sync = Pick(Sync::kServer);
     FillValidation(training);
-    if (training.schedule.kind == ScheduleKind::kPlateau) training.sync = Sync::kAllreduce;
+    if (training.schedule.kind == ScheduleKind::kPlateau ||
+        training.optimizer.kind == OptimizerKind::kLamb ||
+        training.optimizer.kind == OptimizerKind::kLars)
+      training.sync = Sync::kAllreduce;
     training.threads = Int(1, 1024);
     training.chunk_bytes = Int<int64_t>(1, 4096) * 64;
   }

@@ -1,0 +1,28 @@
+// How good the state of a checkpoint is, by the measure that its job keeps the best one of
+// (checkpoint.keep: {best: validation.METRIC}): a small file beside its manifest, "validation.loss
+// 0.25". It is written once the state is measured, which is after the checkpoint is committed.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/base/ids.h"
+#include "lib/checkpoint/files.h"
+#include "lib/domain/best_state.h"
+
+namespace muster {
+
+inline constexpr char kMeasureFile[] = "checkpoint.measure";
+// Relative to the job's checkpoint directory.
+std::string MeasureFileOf(LineageNumber lineage, Step step);
+
+// kNotFound: it has none; kDataLoss: what lies there is none. Others as CheckpointFiles::Open.
+absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNumber lineage,
+                                         Step step);
+// It lies there whole or not at all; where it lies there already, nothing is written. Errors as
+// CheckpointFiles::Replace.
+absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,
+                          const StateMeasure& measure);
+
+}  // namespace muster
