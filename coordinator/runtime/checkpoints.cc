@@ -50,13 +50,13 @@ absl::StatusOr<Manifest> CommitCheckpoint(Catalogue catalogue, ManifestFile file
 }
 
 absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const Manifest& newest,
-                              const std::vector<Lineage>& lineages, const KeepRule& keep) {
+                              const std::vector<Lineage>& lineages, const KeepRule& keep,
+                              const BestRule& best) {
   const Allowed allowed = [&](LineageNumber lineage, Step step) {
     return OnAncestry(lineages, lineage, step);
   };
-  KeepRule rule = keep;
-  rule.last = std::max(1, keep.last);
-  const absl::Status pruned = catalogue.Prune(newest.job, allowed, rule, files);
+  const KeepRule rule(std::max(1, keep.last), keep.every);
+  const absl::Status pruned = catalogue.Prune(newest.job, allowed, rule, files, best);
   if (!pruned.ok()) LogWarning("old checkpoints of job %s stay: %s", newest.job, pruned.message());
   const absl::Status removed =
       catalogue.RemoveOrphans(files, newest.job, newest.lineage, newest.step);

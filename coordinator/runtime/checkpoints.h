@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/checkpoint/catalogue.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/domain/best_state.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/manifest.h"
 
@@ -26,10 +27,12 @@ absl::StatusOr<Manifest> CommitCheckpoint(Catalogue catalogue, ManifestFile file
                                           CheckpointFiles& files, bool replaces,
                                           int64_t unix_seconds);
 
-// Removes checkpoints on the ancestry that `keep` does not keep, then files of aborted rounds of
-// this cluster before `newest`. A failure is only logged and told: the next commit tries again.
+// Removes checkpoints on the ancestry that `keep` does not keep and that are not the best, then
+// files of aborted rounds of this cluster before `newest`. A failure is only logged and told: the
+// next commit tries again.
 absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const Manifest& newest,
-                              const std::vector<Lineage>& lineages, const KeepRule& keep);
+                              const std::vector<Lineage>& lineages, const KeepRule& keep,
+                              const BestRule& best = {});
 
 // What a crash left between the first byte of an adopted job's checkpoint and the journalling of
 // the job, or amid the removal of such a copy: checkpoints and files of jobs that the journal does

@@ -772,8 +772,9 @@ void Driver::Commit(const ManifestFile& file, bool replaces) {
 
 void Driver::CarryOut(const PruneManifests& action) {
   CommitThread(action.newest.job).Run([this, action](const std::stop_token&) {
-    const absl::Status pruned = PruneCheckpoints(OurCatalogue(), *FilesOf(action.newest.job),
-                                                 action.newest, action.lineages, action.keep);
+    const absl::Status pruned =
+        PruneCheckpoints(OurCatalogue(), *FilesOf(action.newest.job), action.newest,
+                         action.lineages, action.keep, action.best);
     if (absl::IsAborted(pruned)) TakesNoWrite(action.newest.job, pruned);
   });
 }

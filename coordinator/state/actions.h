@@ -15,6 +15,7 @@
 #include "coordinator/state/quotas.h"
 #include "coordinator/state/rights.h"
 #include "lib/base/time.h"
+#include "lib/domain/best_state.h"
 #include "lib/domain/message.h"
 
 namespace muster::coordinator {
@@ -229,12 +230,13 @@ struct CommitManifest {
   Manifest manifest;      // time and total are filled in by the driver
   bool replaces = false;  // one of its lineage and step, which cannot be read
 };
-// Off the driver's thread, in order with commits of the job: all but those that `keep` keeps go,
-// and what aborted rounds left.
+// Off the driver's thread, in order with commits of the job: all but those that `keep` keeps and
+// the best one go, and what aborted rounds left.
 struct PruneManifests {
   Manifest newest;
   std::vector<Lineage> lineages;
   KeepRule keep;
+  BestRule best{};
 };
 // Likewise: how good the state of a committed checkpoint is. Again with the same: nothing changes.
 struct SaveMeasure {

@@ -301,11 +301,11 @@ void JobRun::On(const ManifestCommitted& committed) {
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const CheckpointPolicy& policy = journal_.spec.runtime.checkpoint;
-  const KeepRule keep(policy.keep, policy.keep_every, BestRuleOf(journal_.spec));
+  const KeepRule keep(policy.keep, policy.keep_every);
   const std::vector<SegmentToAcknowledge> to_acknowledge =
       checkpoints_.Commit(m, journal_.lineages, keep);
   SaveMeasures();
-  Do(PruneManifests{m, journal_.lineages, keep});
+  Do(PruneManifests{m, journal_.lineages, keep, BestRuleOf(journal_.spec)});
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),

@@ -152,7 +152,7 @@ absl::StatusOr<std::vector<std::string>> FoldersBefore(const CheckpointFiles& fi
   return folders;
 }
 
-// What cannot be read just now may be that of the best one: kUnavailable.
+// Of those that are finite. What cannot be read just now may be that of the best one: kUnavailable.
 absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
     const CheckpointFiles& files, const std::vector<Manifest>& manifests) {
   std::vector<std::optional<StateMeasure>> measures;
@@ -160,7 +160,7 @@ absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
     absl::StatusOr<StateMeasure> measure = ReadMeasure(files, manifest.lineage, manifest.step);
     if (absl::IsUnavailable(measure.status())) return measure.status();
     measures.emplace_back();
-    if (measure.ok()) measures.back() = *std::move(measure);
+    if (measure.ok() && IsFinite(manifest)) measures.back() = *std::move(measure);
   }
   return measures;
 }
@@ -280,7 +280,7 @@ absl::Status Catalogue::RemoveAll(const std::string& job, CheckpointFiles& files
 }
 
 absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, const KeepRule& rule,
-                              CheckpointFiles& files) {
+                              CheckpointFiles& files, const BestRule& best) {
   if (rule.last < 1)
     return absl::InvalidArgumentError(
         absl::StrCat("keep: ", rule.last, " is out of range, at least 1"));
@@ -288,11 +288,11 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, co
   std::vector<Manifest> candidates, removed;
   for (const Manifest& m : listing.manifests)
     (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
-  std::vector<std::optional<StateMeasure>> measures;
-  if (rule.best.wanted()) {
-    MUSTER_ASSIGN_OR_RETURN(measures, MeasuresOf(files, candidates));
+  std::vector<bool> kept = Kept(candidates, rule);
+  if (best.wanted()) {
+    MUSTER_ASSIGN_OR_RETURN(const auto measures, MeasuresOf(files, candidates));
+    if (const std::optional<size_t> found = BestOf(measures, best)) kept[*found] = true;
   }
-  const std::vector<bool> kept = Kept(candidates, rule, std::move(measures));
   for (size_t i = 0; i < candidates.size(); ++i)
     if (!kept[i]) removed.push_back(candidates[i]);
   for (const Manifest& m : removed) {

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/ids.h"
 #include "lib/checkpoint/files.h"
+#include "lib/domain/best_state.h"
 #include "lib/domain/manifest.h"
 #include "lib/storage/kv.h"
 
@@ -65,11 +66,11 @@ class Catalogue {
   // error, kUnavailable, is told once all else is done.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       CheckpointFiles& files);
-  // Keeps what `rule` says of the allowed checkpoints (how good one is stands beside it,
-  // measure_file.h), the newest one that is finite, and those that have a name (kept_name.h), also
-  // where they are not allowed; every other one of the job is removed.
+  // Keeps what `rule` says of the allowed checkpoints, the newest one that is finite, the one of
+  // those that are finite which is best by its measure_file.h, and those that have a name
+  // (kept_name.h), also where they are not allowed; every other one of the job is removed.
   absl::Status Prune(const std::string& job, const Allowed& allowed, const KeepRule& rule,
-                     CheckpointFiles& files);
+                     CheckpointFiles& files, const BestRule& best = {});
   // Takes every manifest of the job out, synced; then deletes all its checkpoint files, and the
   // folders that are empty then. Files we did not make are left alone. Broken off, it can be
   // called again.

@@ -87,8 +87,7 @@ bool IsFinite(const Manifest& manifest) {
                      [](const Segment& segment) { return segment.finite; });
 }
 
-std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule,
-                       std::vector<std::optional<StateMeasure>> measures) {
+std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule) {
   const auto keep = static_cast<size_t>(std::max(1, rule.last));
   std::vector<bool> kept(manifests.size(), false);
   bool finite = false;
@@ -98,10 +97,6 @@ std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& r
     kept[i] = newest_finite || manifests.size() - i <= keep;
     if (rule.every > 0 && manifests[i].step.value() % rule.every == 0) kept[i] = true;
   }
-  measures.resize(manifests.size());
-  for (size_t i = 0; i < manifests.size(); ++i)
-    if (!IsFinite(manifests[i])) measures[i].reset();
-  if (const std::optional<size_t> best = BestOf(measures, rule.best)) kept[*best] = true;
   return kept;
 }
 

@@ -4,16 +4,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/ids.h"
-#include "lib/domain/best_state.h"
 #include "lib/domain/layout.h"
 
 namespace muster {
@@ -72,17 +69,12 @@ bool IsFinite(const Manifest& manifest);
 
 // Which checkpoints of a job are kept. A number alone is that of the newest ones.
 struct KeepRule {  // NOLINTNEXTLINE(google-explicit-constructor)
-  KeepRule(int32_t the_last = 1, int64_t the_every = 0, BestRule the_best = {})
-      : last(the_last), every(the_every), best(std::move(the_best)) {}
+  KeepRule(int32_t the_last = 1, int64_t the_every = 0) : last(the_last), every(the_every) {}
   int32_t last;   // the newest ones, at least 1
   int64_t every;  // besides, those whose step is a multiple of this; 0: none
-  BestRule best;  // besides, the one that is best by this
 };
 // Which of these, oldest first, are kept: those of the rule, and the newest one that is finite.
-// `measures`: of each, as far as they are known; where there are none, none is the best. What is
-// not finite never is.
-std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule,
-                       std::vector<std::optional<StateMeasure>> measures = {});
+std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule);
 
 // Every (slot, chunk) exactly once and of the right size, entries inside their files, safe and
 // distinct file names, the sizes' sum right, the recorded layout equal to `layout`.

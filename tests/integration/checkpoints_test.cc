@@ -1,5 +1,7 @@
 // muster checkpoints on what a real job has left: what `checkpoint.keep` keeps, names that outlive
 // it, damage that is found, and checkpoints that go while the job goes on from what is left.
+#include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -93,6 +95,61 @@ TEST_F(CheckpointsTest, WhatIsKeptAndWhatIsNamedOutlivesTheRest) {
   EXPECT_EQ(Do("keep", "before-more", {"--release"}).code, 0);
   ASSERT_EQ(Run(18, "1").exit_code, 0);
   EXPECT_THAT(Steps(), ElementsAre(18));
+}
+
+// The rate is so high that the measure grows: the first one measured is the best, and no newer
+// checkpoint pushes it out, nor does a coordinator that dies in between forget it.
+TEST_F(CheckpointsTest, TheBestIsKeptThroughTheDeathOfTheCoordinator) {
+  WriteFile(folder_ / "held-out/text.txt", std::string(4000, 'a') + "and servers sum lanes. ");
+  for (const std::string fault : {"", "{at_point: \"before_commit:2\", kill: coordinator}",
+                                  "{at_point: \"before_commit:4\", kill: coordinator}"}) {
+    SCOPED_TRACE(fault);
+    const std::string dir = absl::StrCat(dir_, "-", fault.empty() ? "calm" : fault.substr(26, 1));
+    TrainOptions options = {
+        .spec = spec_,
+        .dir = dir,
+        .settings = {"steps=19", "optimizer.learning_rate=1", "validation.every_steps=4",
+                     absl::StrCat("validation.paths=[", folder_ / "held-out", "]"),
+                     "checkpoint={every_seconds: 0, keep: {last: 1, best: validation.loss}}"}};
+    if (!fault.empty()) options.faults = {fault};
+    const TrainRun run = Train(options);
+    ASSERT_EQ(run.exit_code, 0) << run.Trace();
+    const Answer list = Ask({"checkpoints", "list", "--dir", dir, "--json"});
+    ASSERT_EQ(list.code, 0) << list.text;
+    const auto& all = list.json["checkpoints"];
+    ASSERT_EQ(all.size(), 2u) << list.text;
+    EXPECT_EQ(all[1]["step"], 19);
+    EXPECT_FALSE(all[1].contains("measures")) << "the last state is not measured";
+    EXPECT_TRUE(all[0]["best"]) << list.text;
+    // None is less, and this is that of its step.
+    std::map<int64_t, double> measured;
+    std::ifstream lines(absl::StrCat(dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto step = nlohmann::json::parse(line);
+      if (step.contains("validation.loss")) measured[step["step"]] = step["validation.loss"];
+    }
+    ASSERT_EQ(measured.size(), 4u);
+    const double best = all[0]["measures"]["validation.loss"];
+    EXPECT_EQ(measured[all[0]["step"]], best);
+    for (const auto& [step, loss] : measured) EXPECT_GE(loss, best) << step;
+    EXPECT_LT(all[0]["step"], 16) << "another one is newer: the test would show nothing else";
+    const Answer exported =
+        Ask({"export", "--dir", dir, "--step", "best", "-o", folder_ / "w.safetensors", "--json"});
+    ASSERT_EQ(exported.code, 0) << exported.text;
+    EXPECT_EQ(exported.json["step"], all[0]["step"]);
+  }
+}
+
+TEST_F(CheckpointsTest, WhatIsNotMeasuredIsNotKeptForBeingTheBest) {
+  const TrainRun run =
+      Train({.spec = spec_,
+             .dir = dir_,
+             .settings = {"validation.every_steps=4",
+                          absl::StrCat("validation.paths=[", folder_ / "data", "]"),
+                          "checkpoint={every_seconds: 0, keep: {best: validation.auc}}"}});
+  EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
+  EXPECT_THAT(run.result.value("reason", ""),
+              HasSubstr("checkpoint.keep.best: the task measures no auc; it measures: "));
 }
 
 TEST_F(CheckpointsTest, TheJobGoesOnFromWhatIsLeft) {

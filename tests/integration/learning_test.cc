@@ -47,6 +47,36 @@ TEST(LearningTest, GroupsAndAveragesAreTheSameBitsAlsoWithAKill) {
   }
 }
 
+// LAMB and LARS: with decay and clipping, tensors that are cut into many chunks, and others that do
+// not adapt.
+TEST(LearningTest, NormsOfWholeTensorsAreTheSameBitsAlsoWithAKill) {
+  const Folder folder;
+  for (const std::string kind : {"lamb", "lars"}) {
+    SCOPED_TRACE(kind);
+    ExpectSameBitsOnAnyNumber(
+        {.spec = LanguageSpec(folder / "data", kLanes, kSteps),
+         .dir = folder / kind,
+         .settings = {absl::StrCat("optimizer.kind=", kind), "optimizer.weight_decay_on=matrices",
+                      absl::StrCat("optimizer.learning_rate=", kind == "lamb" ? "0.01" : "1"),
+                      "groups=[{match: 'head.*', learning_rate_factor: 3}]", "ema.decay=0.9"}},
+        [](const TrainRun& run) {
+          const std::vector<nlohmann::json> steps = run.Events("step");
+          ASSERT_GE(steps.size(), 2u);
+          EXPECT_LT(steps.back().value("loss", 99.0), steps.front().value("loss", 0.0))
+              << "it learns";
+        });
+  }
+}
+
+TEST(LearningTest, NormsOfWholeTensorsAreNotForServers) {
+  const Folder folder;
+  const TrainRun run = Train({.spec = LanguageSpec(folder / "data", kLanes, kSteps),
+                              .dir = folder / "job",
+                              .servers = 1,
+                              .settings = {"optimizer.kind=lamb"}});
+  EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
+}
+
 TEST(LearningTest, AccumulationIsTheJobThatIsWrittenOut) {
   const Folder folder;
   const std::string spec = LanguageSpec(folder / "data", 2, kSteps);

@@ -1,5 +1,6 @@
 #include "coordinator/state/checkpoint_rounds.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -45,6 +46,19 @@ TEST(CheckpointRounds, ARoundIsCompleteWithAllPartsAndItsRecords) {
   EXPECT_EQ(manifest->step, Step(2));
   ASSERT_EQ(manifest->segments.size(), 2u);
   EXPECT_EQ(manifest->segments[1].entries.size(), 1u) << "each chunk is taken once";
+}
+
+TEST(CheckpointRounds, OneThatIsWantedIsNotPassedOverForANewerOne) {
+  CheckpointRounds rounds({});
+  for (const int64_t step : {2, 3, 4, 5})
+    EXPECT_TRUE(rounds.Offer(kA, Written(step, absl::StrCat("a-", step), {0}, step)));
+  const auto wanted = [](Step step) { return step.value() % 2 == 0; };
+  std::vector<int64_t> committed;
+  while (const std::optional<Manifest> next = rounds.Begin(Step(5), 1, wanted)) {
+    committed.push_back(next->step.value());
+    rounds.Commit(ManifestAt(committed.back()), kOneLineage, 3);
+  }
+  EXPECT_THAT(committed, ElementsAre(2, 4, 5));
 }
 
 // Time helps a slow disk, and not one that is full: when there is room, the next round is tried.

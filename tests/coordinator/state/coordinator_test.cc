@@ -1403,7 +1403,7 @@ TEST(Checkpoint, IsMeasuredInTheStepAfterIt) {
   desk.Record(kA, 1);
   desk.Commit(2);
   EXPECT_THAT(desk.Saved(), IsEmpty()) << "nobody knows yet";
-  EXPECT_EQ(desk.Drain<PruneManifests>().at(0).keep.best,
+  EXPECT_EQ(desk.Drain<PruneManifests>().at(0).best,
             (BestRule{"validation.accuracy", /*less=*/false}));
   desk.Measure(kA, 2, {{8, 4}, {3, 4}});
   EXPECT_THAT(desk.Saved(), ElementsAre("2: validation.accuracy 0.75"));

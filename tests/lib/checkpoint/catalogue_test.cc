@@ -172,15 +172,15 @@ TEST_F(CatalogueTest, PruneKeepsTheBest) {
   measure(30, "validation.loss", 0.75);
   measure(40, "validation.loss", 0.125);
   const Allowed all = [](LineageNumber, Step) { return true; };
-  ASSERT_TRUE(catalogue_.Prune(kJob, all, {3, 0, {"validation.loss", true}}, *files_).ok());
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 3, *files_, {"validation.loss", true}).ok());
   EXPECT_THAT(Listed(), ElementsAre("1:20", "1:30", "1:40", "1:50"));
-  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 0, {"validation.loss", true}}, *files_).ok());
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, *files_, {"validation.loss", true}).ok());
   EXPECT_THAT(Listed(), ElementsAre("1:20", "1:50"));
   ASSERT_TRUE(catalogue_.RemoveOrphans(*files_, kJob, LineageNumber(3), Step(1)).ok());
   EXPECT_EQ(ReadMeasure(*files_, LineageNumber(1), Step(20)).value(),
             (StateMeasure{"validation.loss", 0.5}))
       << "it is no orphan";
-  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 0, {"validation.accuracy", false}}, *files_).ok());
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, *files_, {"validation.accuracy", false}).ok());
   EXPECT_THAT(Listed(), ElementsAre("1:50"));
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-20"));
 }
