@@ -311,6 +311,7 @@ double SquaresOf(const float* values, size_t count) { return SumOfSquares({value
 double SquaresOf(const float* gradient, size_t count, float factor, Scratch& scratch) {
   if (factor == 1) return SquaresOf(gradient, count);
   const absl::Span<float> scaled(scratch.data(), count);
+  // lint: not tensor bytes (a scratch that only a norm is taken of)
   std::copy_n(gradient, count, scaled.begin());
   Scale(scaled, factor);
   return SumOfSquares(scaled);

@@ -14,6 +14,23 @@ namespace {
 
 using testing::HasSubstr;
 
+// Ascending in the flat space, which has its parameters in reverse, with what lies between.
+TEST(UpdateRules, ListWholeTensorsWithWhatAdapts) {
+  TrainingSpec training;
+  training.optimizer = {
+      .kind = OptimizerKind::kLamb, .weight_decay = 0.25, .weight_decay_on = DecayOn::kMatrices};
+  training.groups = {{.match = "head.*", .learning_rate_factor = 2, .weight_decay = 0.5}};
+  const Layout layout =
+      *Layout::Make({{"stem", {5, 5}}, {"head.bias", {3}}, {"mean", {2}, TensorKind::kBuffer}}, 64);
+  const UpdateRules rules = *UpdateRules::Make(training, layout);
+  const std::vector<TensorRule> expected = {
+      {0, 3, 16, {.learning_rate_factor = 2, .weight_decay = 0.5}, /*adapts=*/false},
+      {16, 41, layout.parameter_elements(), {.weight_decay = 0.25}, /*adapts=*/true}};
+  EXPECT_EQ(rules.tensors(), expected);
+  training.optimizer.weight_decay_on = DecayOn::kAll;
+  EXPECT_TRUE(UpdateRules::Make(training, layout)->tensors()[0].adapts);
+}
+
 // The slow twin, straight from what a pattern means.
 bool SlowMatch(absl::string_view pattern, absl::string_view text) {
   if (pattern.empty()) return text.empty();

@@ -127,6 +127,27 @@ TEST_F(ExportTest, TheMovingAverageStandsBesideTheOptimizer) {
     EXPECT_THAT(records["archive/data.pkl"], HasSubstr(word));
 }
 
+// LARS with a moving average, so that it has the two slots of what was saved.
+TEST_F(ExportTest, LambAndLarsHaveTheNamesOfTimm) {
+  const size_t items = PlanExport(layout_, 2).size();
+  const struct {
+    OptimizerKind kind;
+    std::vector<const char*> words;
+    size_t steps;  // records of them, a tensor each
+  } kRows[] = {
+      {OptimizerKind::kLamb, {"exp_avg", "exp_avg_sq", "max_grad_norm", "always_adapt"}, 4},
+      {OptimizerKind::kLars, {"momentum_buffer", "trust_coeff", "dampening", "always_adapt"}, 0}};
+  for (const auto& row : kRows) {
+    training_.optimizer.kind = row.kind;
+    training_.ema_decay = row.kind == OptimizerKind::kLars ? 0.9 : 0;
+    InMemory memory;
+    ASSERT_EQ(Write(ExportFormat::kPt, true, memory).status(), absl::OkStatus());
+    auto records = ReadZip(memory.file);
+    EXPECT_EQ(records.size(), 3 + items + row.steps);
+    for (const char* word : row.words) EXPECT_THAT(records["archive/data.pkl"], HasSubstr(word));
+  }
+}
+
 TEST_F(ExportTest, ACheckpointWithOtherSlotsThanItsOptimizersIsDamaged) {
   training_.ema_decay = 0.9;
   InMemory memory;
