@@ -366,7 +366,7 @@ class TrainRun {
       ShowEvent(
           "failpoint", absl::StrCat(report.process, " has come to its failpoint"),
           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
-    if (report.event == "prepares") OnPrepares(report.process);
+    if (report.event == "prepares") OnPrepares(report);
     if (report.event == "sample" && !report.text.empty())
       result_.sample = PrintableLines(report.text);
     if (!report.step) return;
@@ -403,12 +403,14 @@ class TrainRun {
   }
 
   // Large data is read for minutes, in which nothing else happens. What the first one does all do,
-  // so that people are told once.
-  void OnPrepares(const std::string& process) {
+  // so that people are told once; how far one is that prepares its task, each time.
+  void OnPrepares(const ProcessReport& report) {
     const std::string text =
-        absl::StrCat(process, " reads its data and makes its model, as each worker does first");
-    if (!std::exchange(told_prepares_, true)) screen_.Say(text);
-    screen_.Emit(Text(Json({{"event", "prepares"}, {"text", text}, {"process", process}})));
+        report.text.empty() ? absl::StrCat(report.process, " reads its data and makes its model, ",
+                                           "as each worker does first")
+                            : absl::StrCat(report.process, " ", Printable(report.text));
+    if (!report.text.empty() || !std::exchange(told_prepares_, true)) screen_.Say(text);
+    screen_.Emit(Text(Json({{"event", "prepares"}, {"text", text}, {"process", report.process}})));
   }
 
   void AddDetails(Progress& progress) const {

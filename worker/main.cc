@@ -1,4 +1,5 @@
 // muster-worker: one worker process of one job. The main thread trains.
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,9 +9,11 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
+#include "lib/log/log.h"
 #include "worker/commands/commands.h"
 #include "worker/plugins/make_any_task.h"
 #include "worker/runtime/trainer.h"
@@ -20,11 +23,41 @@
 namespace muster::worker {
 namespace {
 
+constexpr auto kBetweenWords = std::chrono::seconds(10);
+
 // What members of a job have to have alike, beside what the trainer itself finds.
-std::string Properties(const std::string& plugin) {
-  return absl::StrCat(TorchProperties(),
-                      plugin.empty() ? "" : absl::StrCat("plugin ", plugin, "\n"));
+std::string Properties(const std::string& plugin, const PreparedPtr& prepared) {
+  return absl::StrCat(
+      TorchProperties(), plugin.empty() ? "" : absl::StrCat("plugin ", plugin, "\n"),
+      prepared == nullptr ? "" : absl::StrCat("prepared sha256:", prepared->hash(), "\n"));
 }
+
+// Tells people how far what a task prepares is, at once and then now and then. Any thread.
+class PrepareWords {
+ public:
+  explicit PrepareWords(MemberProcess& process) : process_(process) {}
+
+  void Tell(const PreparedSoFar& so_far) {
+    const auto now = std::chrono::steady_clock::now();
+    process_.port().progress.GoesOn(now);
+    {
+      const MutexLock lock(mutex_);
+      // Whether it is ours or another's work is news.
+      if (told_ && is_ours_ == so_far.is_ours && now - *told_ < kBetweenWords) return;
+      told_ = now;
+      is_ours_ = so_far.is_ours;
+    }
+    const std::string text = TextOf(so_far);
+    LogInfo("%s", text);
+    process_.reporter().Prepares(text);
+  }
+
+ private:
+  MemberProcess& process_;
+  Mutex mutex_;
+  std::optional<std::chrono::steady_clock::time_point> told_ ABSL_GUARDED_BY(mutex_);
+  bool is_ours_ ABSL_GUARDED_BY(mutex_) = true;
+};
 
 absl::Status Train(MemberProcess& process, const std::string& lane_file,
                    const std::vector<std::string>& plugin_folders) {
@@ -37,14 +70,19 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   parts.failpoints = &process.failpoints();
   parts.lanes = lanes.get();
   std::string plugin;
+  PrepareWords words(process);
+  Preparing preparing;
+  preparing.told = [&words](const PreparedSoFar& so_far) { words.Tell(so_far); };
+  preparing.may_wait = [&process] { return !process.port().box.closed(); };
   parts.make_task = [&](const TrainingSpec& training,
                         DataPart part) -> absl::StatusOr<std::unique_ptr<Task>> {
-    MUSTER_ASSIGN_OR_RETURN(MadeTask made,
-                            MakeAnyTask(training, part, plugin_folders, process.copied()));
+    MUSTER_ASSIGN_OR_RETURN(
+        MadeTask made, MakeAnyTask(training, part, plugin_folders, process.copied(), preparing));
     plugin = made.plugin;
+    preparing.known = std::move(made.prepared);
     return std::move(made.task);
   };
-  parts.library_properties = [&plugin] { return Properties(plugin); };
+  parts.library_properties = [&] { return Properties(plugin, preparing.known); };
   Trainer(std::move(parts)).Run();
   return absl::OkStatus();
 }

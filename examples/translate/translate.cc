@@ -1,8 +1,9 @@
 // From one language to another, line by line: an encoder-decoder Transformer (Vaswani and others,
 // "Attention Is All You Need", 2017) over byte-pair tokens (Sennrich and others, "Neural Machine
-// Translation of Rare Words with Subword Units", 2016), trained from the text itself. Which pairs
-// of tokens are merged stands in a buffer of the model: so a checkpoint reads other text as it was
-// trained to, and who loads the weights has the tokenizer, too.
+// Translation of Rare Words with Subword Units", 2016). The tokenizer is trained from the text
+// itself, once on each machine. Which pairs of tokens are merged stands in a buffer of the model,
+// too: so a checkpoint reads other text as it was trained to, and who loads the weights has the
+// tokenizer.
 #include <muster/corpus.h>
 #include <muster/plugin.h>
 #include <muster/torch/module_task.h>
@@ -11,6 +12,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,7 +65,8 @@ void Merge(Tokens& tokens, TokenPair pair, int64_t into) {
 
 // The pair that occurs most often becomes a token, again and again; of several, the first by
 // number.
-std::vector<TokenPair> TrainMerges(const std::vector<Line>& lines, int64_t most) {
+std::vector<TokenPair> TrainMerges(const std::vector<Line>& lines, int64_t most,
+                                   const std::function<void(int64_t)>& told) {
   std::map<std::string_view, int64_t> counts;
   for (const Line& line : lines)
     for (const std::string* side : {&line.source, &line.target})
@@ -81,6 +85,7 @@ std::vector<TokenPair> TrainMerges(const std::vector<Line>& lines, int64_t most)
     for (auto& [tokens, count] : words)
       Merge(tokens, best->first, kFirstMerge + static_cast<int64_t>(merges.size()));
     merges.push_back(best->first);
+    told(static_cast<int64_t>(merges.size()));
   }
   return merges;
 }
@@ -181,11 +186,9 @@ struct Text {
     if (lines.empty())
       throw muster::TaskError(absl::InvalidArgumentError(
           "data.paths: there is no line of a source, a tab and a target"));
-    merges = ToTensor(TrainMerges(lines, options.Integer("merges")), options.Integer("merges"));
   }
 
   std::vector<Line> lines;
-  at::Tensor merges;
   std::string hash;
   std::string left_out;
 
@@ -202,6 +205,18 @@ struct Text {
     lines.push_back({std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
   }
 };
+
+// What is prepared: a merge in each line of a file.
+std::string MergesFile(const std::string& folder) { return folder + "/merges"; }
+
+at::Tensor ReadMerges(const std::string& folder, int64_t rows) {
+  std::ifstream in(MergesFile(folder));
+  std::vector<TokenPair> merges;
+  for (TokenPair pair; in >> pair.first >> pair.second;) merges.push_back(pair);
+  if (!in.eof() || static_cast<int64_t>(merges.size()) > rows)
+    throw muster::TaskError(absl::DataLossError(MergesFile(folder) + " is damaged: delete it"));
+  return ToTensor(merges, rows);
+}
 
 struct NetImpl : torch::nn::Module {
   NetImpl(const muster::TaskOptions& options, const at::Tensor& the_merges)
@@ -244,8 +259,22 @@ TORCH_MODULE(Net);
 
 class Translate final : public muster::torch::ModuleTask<Net>, public muster::Generates {
  public:
+  static absl::Status Prepare(const muster::TaskOptions& options,
+                              const muster::Preparation& preparation) {
+    const int64_t most = options.Integer("merges");
+    const std::vector<TokenPair> merges = TrainMerges(Text(options).lines, most, [&](int64_t made) {
+      preparation.progress(static_cast<double>(made) / static_cast<double>(most),
+                           "merge " + std::to_string(made) + " of " + std::to_string(most));
+    });
+    std::ofstream out(MergesFile(preparation.folder));
+    for (const TokenPair& pair : merges) out << pair.first << ' ' << pair.second << '\n';
+    if (!out.flush())
+      return absl::ResourceExhaustedError("the merges cannot be written: free some space");
+    return absl::OkStatus();
+  }
+
   explicit Translate(const muster::TaskOptions& options)
-      : Translate(options, std::make_shared<const Text>(options)) {}
+      : Translate(options, ReadMerges(options.prepared, options.Integer("merges"))) {}
 
   uint64_t SampleCount() const override { return text_->lines.size(); }
   std::string DataHash() const override { return text_->hash; }
@@ -303,9 +332,9 @@ class Translate final : public muster::torch::ModuleTask<Net>, public muster::Ge
   }
 
  private:
-  Translate(const muster::TaskOptions& options, std::shared_ptr<const Text> text)
-      : ModuleTask(options, [=] { return Net(options, text->merges); }),
-        text_(std::move(text)),
+  Translate(const muster::TaskOptions& options, const at::Tensor& merges)
+      : ModuleTask(options, [=] { return Net(options, merges); }),
+        text_(std::make_unique<const Text>(options)),
         length_(options.Integer("length")),
         label_smoothing_(options.Real("label_smoothing")) {}
 
@@ -371,7 +400,7 @@ class Translate final : public muster::torch::ModuleTask<Net>, public muster::Ge
     return matches;
   }
 
-  const std::shared_ptr<const Text> text_;
+  const std::unique_ptr<const Text> text_;
   const int64_t length_;
   const double label_smoothing_;
   std::optional<Tokenizer> tokenizer_;

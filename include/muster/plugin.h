@@ -7,6 +7,7 @@
 // nowhere else. See docs/plugins.md.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/base/config.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "muster/task.h"
 #include "muster/task_info.h"
@@ -32,8 +34,10 @@ inline constexpr uint32_t kPluginInterface = 4;
 
 // Where TaskType::prepare puts what it makes, and whom it tells how far it is.
 struct Preparation {
-  std::string folder;  // empty, and its own until it returns
-  std::function<void(double share, const std::string& what)> progress;  // 0 to 1; for people
+  // Empty. Files and folders below it are what is prepared; it has another path once it is done.
+  std::string folder;
+  // How much is done, from 0 to 1, and one line for people. Any thread, and as often as you like.
+  std::function<void(double share, const std::string& what)> progress;
 };
 
 struct TaskType {
@@ -42,15 +46,29 @@ struct TaskType {
   // not go together (exit code 64); kInvalidArgument or kDataLoss: bad data (65); the message names
   // the field or the file. Called on the train thread.
   std::function<absl::StatusOr<std::unique_ptr<Task>>(const TaskOptions& options)> make;
-  // Work that is done once on each machine before a task is made: a tokenizer that is trained, data
-  // that is converted. nullptr: there is none.
+  // Work that is done once on each machine before a task is made, by one of its workers while the
+  // others wait: a tokenizer that is trained, data that is converted. What it writes is found in
+  // `options.prepared` by `make`, for each part of the data; and by later jobs with these
+  // parameters and this data. The same bytes each time, on every machine: their hash is compared.
+  // So `options` are of the training data, and their seed is 0; what the files are called, and
+  // threads, must not matter. Whoever writes looks at whether it could. Errors as of `make`; what
+  // is half-made is thrown away. nullptr: there is no such work.
   std::function<absl::Status(const TaskOptions& options, const Preparation& preparation)> prepare{};
 };
 
-// Of a class that is constructed of the options, and throws where it cannot be.
+template <class T>
+concept Prepares = requires(const TaskOptions& options, const Preparation& preparation) {
+  { T::Prepare(options, preparation) } -> std::same_as<absl::Status>;
+};
+
+// Of a class that is constructed of the options, and throws where it cannot be. A static member
+// function Prepare, as `prepare` above, is taken for that.
 template <class T>
 TaskType TypeOf(TaskInfo info) {
-  return {std::move(info), [](const TaskOptions& options) { return std::make_unique<T>(options); }};
+  TaskType type{std::move(info),
+                [](const TaskOptions& options) { return std::make_unique<T>(options); }};
+  if constexpr (Prepares<T>) type.prepare = &T::Prepare;
+  return type;
 }
 
 // What both sides have to have been built with: text, so that a person sees what differs.

@@ -69,15 +69,15 @@ bool MayChangeUnseen(const std::vector<FileStamp>& files, int64_t now) {
   });
 }
 
-std::string KeptHashFolder() {
-  const auto named = [](const char* name) -> std::string {
-    const char* const value = std::getenv(name);
+std::string CacheFolder(const std::string& name) {
+  const auto named = [](const char* variable) -> std::string {
+    const char* const value = std::getenv(variable);
     return value != nullptr && value[0] == '/' ? value : "";
   };
   if (const std::string cache = named("XDG_CACHE_HOME"); !cache.empty())
-    return cache + "/muster/hashes";
+    return absl::StrCat(cache, "/muster/", name);
   const std::string home = named("HOME");
-  return home.empty() ? "" : home + "/.cache/muster/hashes";
+  return home.empty() ? "" : absl::StrCat(home, "/.cache/muster/", name);
 }
 
 std::optional<std::string> FindKeptHash(const std::string& folder, const std::string& key) {

@@ -22,6 +22,7 @@ struct FileStamp {
   uint64_t inode = 0;
   int64_t modified = 0;
   int64_t changed = 0;  // of its entry, too: no tool sets this back
+  bool operator==(const FileStamp&) const = default;
 };
 // kUnavailable and others as FileError.
 absl::StatusOr<FileStamp> StampOf(const std::string& path, const std::string& below);
@@ -36,8 +37,9 @@ std::string KeptHashKey(const DataSpec& data, const std::vector<FileStamp>& file
 // file system of a network goes, may be a little behind. Pure.
 bool MayChangeUnseen(const std::vector<FileStamp>& files, int64_t now);
 
-// $XDG_CACHE_HOME/muster/hashes, or that in ~/.cache; empty: there is no such place.
-std::string KeptHashFolder();
+// $XDG_CACHE_HOME/muster/NAME, or that in ~/.cache; empty: there is no such place.
+std::string CacheFolder(const std::string& name);
+inline std::string KeptHashFolder() { return CacheFolder("hashes"); }
 
 // Nothing: none is kept, or what is there is no hash.
 std::optional<std::string> FindKeptHash(const std::string& folder, const std::string& key);

@@ -684,6 +684,17 @@ TEST_F(JobRunTest, ThatWorkersReadTheirDataIsSaidOnce) {
   EXPECT_THAT(out_.str(), Not(HasSubstr("worker-0")));
 }
 
+TEST_F(JobRunTest, HowFarAWorkerIsThatPreparesIsSaidEachTime) {
+  on_start_ = [this](HandCluster& cluster) {
+    for (const char* text : {"prepares: 0 %", "prepares: 50 %, \x1b[31mhalf"})
+      cluster.events.on_report({.process = "worker-1", .event = "prepares", .text = text});
+    cluster.Post([&] { Become("done", 0); });
+  };
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_THAT(out_.str(), HasSubstr("worker-1 prepares: 0 %\n"));
+  EXPECT_THAT(out_.str(), HasSubstr("worker-1 prepares: 50 %, \\x1b[31mhalf\n"));
+}
+
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   on_start_ = [](HandCluster& cluster) {
     cluster.events.on_coordinator(true);

@@ -30,6 +30,7 @@
 #include "worker/commands/data_text.h"
 #include "worker/commands/evaluate.h"
 #include "worker/commands/evaluate_text.h"
+#include "worker/commands/preparing_line.h"
 #include "worker/commands/saved_model.h"
 #include "worker/commands/task_text.h"
 #include "worker/plugins/make_any_task.h"
@@ -104,15 +105,15 @@ absl::StatusOr<JobSpec> SpecOnInput() {
   return ParseJobJson(text, "standard input");
 }
 
-// Null: of a job without validation.
+// Null: of a job without validation. `trained`: the task over the training data.
 absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(
-    const TrainingSpec& training, const Task& task, const std::vector<std::string>& plugin_folders,
-    CopyCounter& copied) {
+    const TrainingSpec& training, const MadeTask& trained,
+    const std::vector<std::string>& plugin_folders, CopyCounter& copied) {
   if (!training.validation.wanted()) return nullptr;
-  absl::StatusOr<MadeTask> made =
-      MakeAnyTask(training, DataPart::kValidation, plugin_folders, copied);
+  absl::StatusOr<MadeTask> made = MakeAnyTask(training, DataPart::kValidation, plugin_folders,
+                                              copied, {.known = trained.prepared});
   MUSTER_RETURN_IF_ERROR(Prefix("validation", made.status()));
-  return LaneMeasures::Make(std::move(made->task), training, task.Tensors());
+  return LaneMeasures::Make(std::move(made->task), training, trained.task->Tensors());
 }
 
 int CheckJob(const Words& words) {
@@ -120,11 +121,15 @@ int CheckJob(const Words& words) {
   if (!spec.ok()) return Refuse(kCheck, spec.status(), kExitBadConfiguration);
   SetFloatEnvironment();
   CopyCounter copied{0};
-  const absl::StatusOr<MadeTask> made =
-      MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, copied);
+  absl::StatusOr<MadeTask> made;
+  {
+    PreparingLine line;
+    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, copied,
+                       line.TellsThis());
+  }
   if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
   absl::StatusOr<std::unique_ptr<LaneMeasures>> measures =
-      MeasuresOf(spec->training, *made->task, words.plugin_folders, copied);
+      MeasuresOf(spec->training, *made, words.plugin_folders, copied);
   absl::Status measured = measures.status();
   if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
   if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));
@@ -179,7 +184,8 @@ absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use, CopyCo
   SetFloatEnvironment();
   SavedModelPlace place = words.place;
   place.plugin_folders = words.plugin_folders;
-  return LoadSavedModel(place, use, copied);
+  PreparingLine line;
+  return LoadSavedModel(place, use, copied, line.TellsThis());
 }
 
 int EvaluateModel(const Words& words) {

@@ -48,6 +48,6 @@ enum class SavedModelUse { kMeasure, kGenerate };
 // kFailedPrecondition: a setting is wrong, nobody brings the task, or it has other tensors than the
 // checkpoint; others as LoadSavedState and MakeAnyTask.
 absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
-                                          CopyCounter& copied);
+                                          CopyCounter& copied, const Preparing& preparing = {});
 
 }  // namespace muster::worker

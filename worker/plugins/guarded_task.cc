@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -234,6 +235,29 @@ absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
   return std::make_unique<Guarded>(name, std::move(task));
 }
 
+// In a handler of whatever it throws. `when`: "when it is made".
+absl::Status StatusOfThrown(const std::string& name, const char* when) {
+  try {
+    throw;
+  } catch (const TaskError& thrown) {
+    return thrown.status();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("task ", name, " is out of memory; make its model or its data smaller"));
+  } catch (const std::system_error& thrown) {
+    const std::string text = absl::StrCat("task ", name, " throws ", when, ": ", thrown.what());
+    return thrown.code() == std::errc::no_space_on_device
+               ? absl::ResourceExhaustedError(absl::StrCat(text, ": free some space"))
+               : absl::FailedPreconditionError(text);
+  } catch (const std::exception& thrown) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name, " throws ", when, ": ", thrown.what()));
+  } catch (...) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name, " throws what is no exception ", when));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
@@ -242,18 +266,23 @@ absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Guarded> task, MakeUnchecked(name, make));
     MUSTER_RETURN_IF_ERROR(task->Check());
     return task;
-  } catch (const TaskError& thrown) {
-    return thrown.status();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("task ", name, " is out of memory; make its model or its data smaller"));
-  } catch (const std::exception& thrown) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("task ", name, " throws when it is made: ", thrown.what()));
   } catch (...) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("task ", name, " throws what is no exception when it is made"));
+    return StatusOfThrown(name, "when it is made");
   }
+}
+
+absl::Status PrepareGuarded(const std::string& name, const std::function<absl::Status()>& prepare) {
+  const bool was_set = FloatEnvironmentIsSet();
+  absl::Status status;
+  try {
+    status = prepare();
+  } catch (...) {
+    status = StatusOfThrown(name, "when it prepares");
+  }
+  if (!was_set || FloatEnvironmentIsSet()) return status;
+  SetFloatEnvironment();
+  return absl::FailedPreconditionError(
+      absl::StrCat("task ", name, " has changed how the processor rounds when it prepared"));
 }
 
 }  // namespace muster::worker

@@ -16,4 +16,8 @@ namespace muster::worker {
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
     const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make);
 
+// Likewise of what it does before it is made (TaskType::prepare). kResourceExhausted: there is no
+// memory or disk for it.
+absl::Status PrepareGuarded(const std::string& name, const std::function<absl::Status()>& prepare);
+
 }  // namespace muster::worker

@@ -34,8 +34,8 @@ absl::Status NoSuchTask(const std::string& name, const std::vector<std::string>&
   return absl::FailedPreconditionError(text);
 }
 
-absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given,
-                                DataPart part) {
+absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given, DataPart part,
+                                const Preparing& preparing) {
   const TaskInfo& info = plugin.type.info;
   const absl::StatusOr<TrainingSpec> training = CompleteFor(info, given);
   if (!training.ok()) return absl::FailedPreconditionError(training.status().message());
@@ -44,6 +44,10 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};
+  absl::StatusOr<PreparedPtr> prepared = PrepareTask(plugin, options, preparing);
+  MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), prepared.status()));
+  made.prepared = *std::move(prepared);
+  if (made.prepared != nullptr) options.prepared = made.prepared->files();
   auto task = MakeGuarded(info.name, [&] { return plugin.type.make(options); });
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), task.status()));
   made.task = *std::move(task);
@@ -86,13 +90,13 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
 
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
-                                     CopyCounter& copied) {
+                                     CopyCounter& copied, const Preparing& preparing) {
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
     return MakeOurs(*info, training, part, plugin_folders, copied);
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)
-    if (plugin.type.info.name == training.task) return MakeOf(plugin, training, part);
+    if (plugin.type.info.name == training.task) return MakeOf(plugin, training, part, preparing);
   return NoSuchTask(training.task, plugin_folders, *found);
 }
 

@@ -9,6 +9,7 @@
 #include "lib/domain/job.h"
 #include "lib/wire/tensor_copy.h"
 #include "muster/task.h"
+#include "worker/plugins/prepare_task.h"
 
 namespace muster::worker {
 
@@ -17,14 +18,15 @@ struct MadeTask {
   // "mlp.so sha256:…", also of a file of TorchScript: all members of a job have the same. Empty:
   // none.
   std::string plugin;
+  PreparedPtr prepared{};  // lives as long as the task; null: it prepares nothing
 };
 
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.
 // kFailedPrecondition: there is none of that name, with what each plug-in brings or why it brings
 // nothing; or bad parameters. kInvalidArgument, kDataLoss: bad data.
-// `part`: kTraining, or kValidation, where the job has any.
+// `part`: kTraining, or kValidation, where the job has any. Errors as of PrepareTask, too.
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
-                                     CopyCounter& copied);
+                                     CopyCounter& copied, const Preparing& preparing = {});
 
 }  // namespace muster::worker

@@ -62,6 +62,7 @@ class MemberProcess {
   CopyCounter& copied() { return copied_; }
   Metrics& metrics() { return *metrics_; }
   Failpoints& failpoints() { return failpoints_; }
+  const Reporter& reporter() const { return reporter_; }
 
   // Waits for the exchange thread; the process's exit code.
   int Join();

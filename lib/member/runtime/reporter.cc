@@ -44,7 +44,9 @@ void Reporter::MetricsAt(absl::string_view address) const {
   Line("metrics", absl::StrCat(",\"metrics\":", JsonText(address)));
 }
 
-void Reporter::Prepares() const { Line("prepares", ""); }
+void Reporter::Prepares(absl::string_view text) const {
+  Line("prepares", text.empty() ? "" : absl::StrCat(",\"text\":", JsonText(text)));
+}
 
 void Reporter::Sample(absl::string_view text) const {
   Line("sample", absl::StrCat(",\"text\":", JsonText(text)));

@@ -23,8 +23,9 @@ class Reporter {
   void Step(const StepRecord& record, Rank rank, double seconds) const;
   void Joined(const View& view, Rank rank, Incarnation incarnation) const;
   void MetricsAt(absl::string_view address) const;
-  // It reads its data and makes its model, which may take minutes; then it joins.
-  void Prepares() const;
+  // It reads its data and makes its model, which may take minutes; then it joins. `text`, one line:
+  // how far it is; may be empty.
+  void Prepares(absl::string_view text = "") const;
   void Sample(absl::string_view text) const;
 
  private:

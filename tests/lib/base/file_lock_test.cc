@@ -1,6 +1,7 @@
 #include "lib/base/file_lock.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -36,6 +37,33 @@ TEST(FileLock, IsHeldAsLongAsItsDescriptor) {
   EXPECT_FALSE(IsFileLocked(file));
   EXPECT_TRUE(LockFile(file).ok());
   EXPECT_TRUE(absl::IsNotFound(LockFile(MakeFolder() + "/nowhere/lock").status()));
+}
+
+TEST(FileLock, IsSharedByThoseWhoAskForThat) {
+  const std::string file = MakeFolder() + "/lock";
+  auto alone = LockFile(file);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_TRUE(absl::IsAborted(ShareFileLock(file).status()));
+  ASSERT_TRUE(LetShare(*alone, file).ok());
+  {
+    const auto shared = ShareFileLock(file);
+    EXPECT_TRUE(shared.ok()) << shared.status();
+    EXPECT_TRUE(absl::IsAborted(LockFile(file).status()));
+    alone->Close();
+    EXPECT_TRUE(absl::IsAborted(LockFile(file).status())) << "one of two is left";
+  }
+  EXPECT_TRUE(LockFile(file).ok());
+}
+
+TEST(FileLock, OfAFileThatWasDeletedIsNoLockOnTheNextOne) {
+  const std::string file = MakeFolder() + "/lock";
+  const auto held = LockFile(file);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_TRUE(IsLockAt(*held, file));
+  unlink(file.c_str());
+  EXPECT_FALSE(IsLockAt(*held, file));
+  EXPECT_TRUE(LockFile(file).ok());
+  EXPECT_FALSE(IsLockAt(*held, file));
 }
 
 TEST(FileLock, APipeInItsPlaceIsNoLock) {

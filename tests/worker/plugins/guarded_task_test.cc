@@ -1,7 +1,11 @@
 #include "worker/plugins/guarded_task.h"
 
+#include <cerrno>
+#include <functional>
+#include <new>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -161,6 +165,40 @@ TEST(GuardedTask, IsToldWhatComesWhereTheTaskReadsAhead) {
   EXPECT_EQ(told[0].samples, (std::vector<uint64_t>{7, 9}));
   EXPECT_THAT(std::string(task->reads_ahead()->Coming({}).message()),
               HasSubstr("task reading throws: nothing comes"));
+}
+
+TEST(GuardedTask, WhatIsThrownWhenItPreparesIsAnError) {
+  SetFloatEnvironment();
+  struct Row {
+    std::function<absl::Status()> prepare;
+    absl::StatusCode code;
+    const char* says;
+  };
+  const Row rows[] = {
+      {[] { return absl::OkStatus(); }, absl::StatusCode::kOk, ""},
+      {[] { return absl::DataLossError("rows.csv:7"); }, absl::StatusCode::kDataLoss, "rows.csv:7"},
+      {[]() -> absl::Status { throw TaskError(absl::DataLossError("rows.csv:8")); },
+       absl::StatusCode::kDataLoss, "rows.csv:8"},
+      {[]() -> absl::Status { throw std::runtime_error("no luck"); },
+       absl::StatusCode::kFailedPrecondition, "task odd throws when it prepares: no luck"},
+      {[]() -> absl::Status { throw 7; }, absl::StatusCode::kFailedPrecondition,
+       "task odd throws what is no exception when it prepares"},
+      {[]() -> absl::Status { throw std::bad_alloc(); }, absl::StatusCode::kResourceExhausted,
+       "task odd is out of memory"},
+      {[]() -> absl::Status { throw std::system_error(ENOSPC, std::generic_category()); },
+       absl::StatusCode::kResourceExhausted, "No space left on device: free some space"},
+      {[] {
+         _mm_setcsr(_mm_getcsr() & ~0x8040u);
+         return absl::OkStatus();
+       },
+       absl::StatusCode::kFailedPrecondition, "has changed how the processor rounds"},
+  };
+  for (const Row& row : rows) {
+    const absl::Status prepared = PrepareGuarded("odd", row.prepare);
+    EXPECT_EQ(prepared.code(), row.code) << prepared;
+    EXPECT_THAT(std::string(prepared.message()), HasSubstr(row.says));
+    EXPECT_TRUE(FloatEnvironmentIsSet());
+  }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 namespace muster {
 
-class OddTask final : public Task {
+class OddTask : public Task {
  public:
   explicit OddTask(const TaskOptions& options) : does_(options.Text("does")) {
     if (does_ == "throws when it is made") throw std::runtime_error("no luck");

@@ -3,14 +3,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <ostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/plugins/odd_task.h"
 #include "worker/plugins/make_any_task.h"
 #include "worker/plugins/operator_file.h"
 
@@ -151,6 +154,107 @@ TEST_F(MakeAnyTaskTest, FindsItInAPlugin) {
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(made->task->SampleCount(), 40u);
   EXPECT_THAT(made->plugin, testing::MatchesRegex("a.so sha256:[0-9a-f]+"));
+}
+
+// Which tasks prepare is seen from the class.
+struct Plain : OddTask {
+  using OddTask::OddTask;
+};
+struct WithPrepare : Plain {
+  using Plain::Plain;
+  static absl::Status Prepare(const TaskOptions&, const Preparation&) {
+    return absl::DataLossError("its own");
+  }
+};
+struct WithAnother : Plain {
+  using Plain::Plain;
+  absl::Status Prepare(int) { return absl::OkStatus(); }
+};
+
+TEST(TypeOfTest, TakesAStaticPrepareForThat) {
+  EXPECT_FALSE(TypeOf<Plain>({.name = "plain"}).prepare);
+  EXPECT_FALSE(TypeOf<WithAnother>({.name = "another"}).prepare);
+  const TaskType type = TypeOf<WithPrepare>({.name = "with"});
+  ASSERT_TRUE(type.prepare);
+  EXPECT_EQ(type.prepare({}, {}).message(), "its own");
+}
+
+class PreparingTest : public PluginFolderTest {
+ protected:
+  PreparingTest() {
+    std::filesystem::copy_file(std::string(MUSTER_TEST_PLUGINS) + "/preparing/preparing.so",
+                               folder_ + "/preparing.so");
+    training_.task = "preparing";
+    training_.parameters = {{"notes", folder_}};
+    preparing_.folders = folder_ + "/prepared";
+    preparing_.kept_hashes = "";
+  }
+  absl::StatusOr<MadeTask> Make(DataPart part = DataPart::kTraining) {
+    return MakeAnyTask(training_, part, {folder_}, copied_, preparing_);
+  }
+  int Runs() const {
+    std::ifstream in(folder_ + "/runs");
+    return static_cast<int>(std::count(std::istreambuf_iterator<char>(in), {}, '\n'));
+  }
+  TrainingSpec training_;
+  Preparing preparing_;
+  CopyCounter copied_{0};
+};
+
+TEST_F(PreparingTest, IsDoneOnceForJobsThatDifferInNothingOfMatter) {
+  training_.seed = 1;
+  const auto first = Make();
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_NE(first->prepared, nullptr);
+  EXPECT_EQ(first->prepared->files().rfind(preparing_.folders, 0), 0u);
+  training_.seed = 2;
+  training_.validation.paths = {"/elsewhere"};
+  training_.data.verify = VerifyData::kQuick;
+  const auto second = Make(DataPart::kValidation);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(Runs(), 1);
+  EXPECT_EQ(second->prepared->hash(), first->prepared->hash());
+  training_.parameters["does"] = "its best";
+  EXPECT_TRUE(Make().ok());
+  EXPECT_EQ(Runs(), 2) << "another parameter";
+}
+
+TEST_F(PreparingTest, OtherDataIsOtherWork) {
+  training_.task = "preparing-files";
+  training_.data.paths = {folder_ + "/text"};
+  const auto runs_with = [&](const char* text) {
+    std::ofstream(folder_ + "/text") << text;
+    const auto made = Make();
+    EXPECT_TRUE(made.ok()) << made.status();
+    return Runs();
+  };
+  EXPECT_EQ(runs_with("one"), 1);
+  EXPECT_EQ(runs_with("two"), 2);
+  EXPECT_EQ(runs_with("one"), 2);
+}
+
+TEST_F(PreparingTest, WhatWasPreparedForTheSameJobIsNotLookedForAgain) {
+  auto first = Make();
+  ASSERT_TRUE(first.ok()) << first.status();
+  preparing_.known = first->prepared;
+  preparing_.folders = "/dev/null/nowhere";
+  const auto second = Make(DataPart::kValidation);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->prepared, first->prepared);
+}
+
+TEST_F(PreparingTest, ErrorsNameThePluginTheTaskAndWhatIsWrong) {
+  const auto refusal = [&] { return std::string(Make().status().message()); };
+  training_.parameters["prepares"] = "nothing";
+  EXPECT_EQ(refusal(),
+            "plug-in preparing.so: task preparing: nothing was prepared: it has left its folder "
+            "empty");
+  preparing_.folders = "";
+  EXPECT_THAT(refusal(), HasSubstr("this machine has no place for it: set XDG_CACHE_HOME"));
+  training_.task = "preparing-files";
+  training_.data.paths = {folder_ + "/nothing"};
+  preparing_.folders = folder_ + "/prepared";
+  EXPECT_THAT(refusal(), HasSubstr("/nothing does not exist"));
 }
 
 TEST_F(MakeAnyTaskTest, OneOfMusterItselfNeedsNoPlugin) {

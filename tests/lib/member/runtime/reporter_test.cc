@@ -43,6 +43,8 @@ TEST_F(ReporterTest, AFullPipeLosesWholeLines) {
 TEST_F(ReporterTest, SaysThatItPrepares) {
   Reporter(ends_[1], "worker-0").Prepares();
   EXPECT_EQ(ReadAll(), "{\"event\":\"prepares\",\"member\":\"worker-0\"}\n");
+  Reporter(ends_[1], "worker-0").Prepares("42 %");
+  EXPECT_EQ(ReadAll(), "{\"event\":\"prepares\",\"member\":\"worker-0\",\"text\":\"42 %\"}\n");
 }
 
 // A pipe would take the part of it that fits, and spoil the line after it.

@@ -1,0 +1,366 @@
+#include "lib/data/prepare_once.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "lib/base/bytes.h"
+#include "lib/base/file_lock.h"
+#include "lib/base/mutex.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/base/whole_file.h"
+#include "lib/data/byte_source.h"
+#include "lib/data/names_in.h"
+#include "lib/kernels/sha256.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+using Moment = std::chrono::steady_clock::time_point;
+
+constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+constexpr auto kBetweenWords = std::chrono::milliseconds(200);
+constexpr size_t kMostWhatBytes = 160;
+constexpr size_t kPieceBytes = size_t{1} << 20;
+constexpr size_t kHashDigits = 64;
+constexpr size_t kMostAboutBytes = 4096;
+constexpr int kMostLevels = 64;
+constexpr int kMostTimesBad = 3;
+constexpr char kLock[] = ".lock";
+constexpr char kMaking[] = ".making";
+
+// ---- the bytes of a folder
+
+// Of all below it, which is only files and folders; with `syncs` they survive a loss of power.
+class FolderHash {
+ public:
+  explicit FolderHash(bool syncs) : syncs_(syncs), piece_(kPieceBytes) {}
+
+  absl::Status AddFolder(const fs::path& folder, const std::string& below, int level = 0) {
+    if (level > kMostLevels)
+      return absl::FailedPreconditionError(
+          absl::StrCat("'", below, "' lies more than ", kMostLevels, " folders deep"));
+    std::error_code error;
+    fs::directory_iterator listed(folder, error);
+    const std::vector<std::string> names = NamesIn(std::move(listed), error);
+    if (error) return FileError(error.value(), "list", folder.string());
+    for (const std::string& name : names)
+      MUSTER_RETURN_IF_ERROR(Add(folder / name, below.empty() ? name : below + "/" + name, level));
+    return syncs_ ? SyncDirectory(folder.string()) : absl::OkStatus();
+  }
+
+  size_t files() const { return files_; }
+  std::string HexFinish() { return hash_.HexFinish(); }
+
+ private:
+  absl::Status Add(const fs::path& path, const std::string& below, int level) {
+    std::error_code error;
+    const fs::file_status status = fs::symlink_status(path, error);
+    if (error) return FileError(error.value(), "look at", path.string());
+    if (fs::is_directory(status)) {
+      Line("folder", below, 0);
+      return AddFolder(path, below, level + 1);
+    }
+    if (!fs::is_regular_file(status))
+      return absl::FailedPreconditionError(
+          absl::StrCat("'", Cut(Printable(below)), "' is neither a file nor a folder"));
+    return AddFile(path, below);
+  }
+
+  absl::Status AddFile(const fs::path& path, const std::string& below) {
+    MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path.string(), O_RDONLY));
+    struct stat there {};
+    if (fstat(file.get(), &there) != 0) return FileError(errno, "look at", path.string());
+    ++files_;
+    Line("file", below, there.st_size);
+    while (true) {
+      const ssize_t got = read(file.get(), piece_.data(), piece_.size());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return FileError(errno, "read", path.string());
+      if (got == 0) break;
+      hash_.Update({piece_.data(), static_cast<size_t>(got)});
+    }
+    return !syncs_ || fsync(file.get()) == 0 ? absl::OkStatus()
+                                             : FileError(errno, "sync", path.string());
+  }
+
+  void Line(absl::string_view kind, const std::string& below, int64_t bytes) {
+    hash_.Update(BytesOf(absl::StrCat(kind, " ", below.size(), ":", below, " ", bytes, "\n")));
+  }
+
+  const bool syncs_;
+  std::vector<std::byte> piece_;
+  Sha256 hash_;
+  size_t files_ = 0;
+};
+
+absl::Status RemoveAll(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  return error ? FileError(error.value(), "remove", path) : absl::OkStatus();
+}
+
+absl::Status Rename(const std::string& from, const std::string& to) {
+  return rename(from.c_str(), to.c_str()) == 0 ? absl::OkStatus()
+                                               : FileError(errno, "rename", from);
+}
+
+// ---- what the maker says
+
+// Writes it into the lock file, where those who wait read it. Any thread.
+class Saying {
+ public:
+  Saying(const Descriptor& lock, const std::function<void(const PreparedSoFar&)>& told)
+      : lock_(lock), told_(told) {
+    Write({.maker = getpid()});
+  }
+
+  void Say(double share, absl::string_view what) {
+    const Moment now = std::chrono::steady_clock::now();
+    const PreparedSoFar so_far{std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0,
+                               Cut(Printable(what), kMostWhatBytes), getpid(), true};
+    {
+      const MutexLock lock(mutex_);
+      if (said_ && now - *said_ < kBetweenWords) return;
+      said_ = now;
+      Write(so_far);
+    }
+    told_(so_far);
+  }
+
+ private:
+  // In one go and always as long, so that no reader sees the half of it. That it cannot be written
+  // is no error: it is for people.
+  void Write(const PreparedSoFar& so_far) const {
+    std::string line = SoFarLine(so_far);
+    line.resize(kSoFarBytes, '\n');
+    if (pwrite(lock_.get(), line.data(), line.size(), 0) < 0) return;
+  }
+
+  const Descriptor& lock_;
+  const std::function<void(const PreparedSoFar&)>& told_;
+  Mutex mutex_;
+  std::optional<Moment> said_ ABSL_GUARDED_BY(mutex_);
+};
+
+PreparedSoFar HeardAt(const std::string& lock_path) {
+  const absl::StatusOr<Descriptor> file = OpenRegularFile(lock_path, O_RDONLY);
+  std::array<char, kSoFarBytes> line{};
+  const ssize_t got = file.ok() ? pread(file->get(), line.data(), line.size(), 0) : 0;
+  return SoFarOf({line.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
+}
+
+// ---- one folder
+
+class Place {
+ public:
+  explicit Place(const PrepareOnceOptions& options)
+      : options_(options), at_(absl::StrCat(options.folders, "/", options.name)) {}
+
+  // Nothing: somebody else is at work, or has just been.
+  absl::StatusOr<PreparedPtr> Try() {
+    if (!is_bad_ && access(at_.c_str(), F_OK) == 0) return TryToUse();
+    if (times_bad_ > kMostTimesBad)
+      return absl::UnavailableError(absl::StrCat(
+          "what was prepared in ", at_,
+          " has changed since, and is in use: end the jobs that use it, or delete it"));
+    return TryToMake();
+  }
+  PreparedSoFar Heard() const { return HeardAt(at_ + kLock); }
+
+ private:
+  absl::StatusOr<PreparedPtr> TryToUse() {
+    absl::StatusOr<Descriptor> lock = ShareFileLock(at_ + kLock);
+    if (absl::IsAborted(lock.status())) return nullptr;
+    MUSTER_RETURN_IF_ERROR(lock.status());
+    if (!IsLockAt(*lock, at_ + kLock) || access(at_.c_str(), F_OK) != 0) return nullptr;
+    const std::optional<std::string> hash = FindKeptHash(at_, "hash");
+    if (!hash || !IsAsItWas(*hash)) {
+      is_bad_ = true;
+      ++times_bad_;
+      return nullptr;
+    }
+    return Used(*std::move(lock), *hash, true);
+  }
+
+  // Its lock tells when it was used last.
+  absl::StatusOr<PreparedPtr> Used(Descriptor lock, std::string hash, bool was_there) const {
+    futimens(lock.get(), nullptr);
+    return std::make_shared<const PreparedFolder>(Files(at_), std::move(hash), was_there,
+                                                  std::move(lock));
+  }
+
+  bool IsAsItWas(const std::string& hash) const {
+    if (!options_.verifies) return true;
+    FolderHash now(/*syncs=*/false);
+    return now.AddFolder(Files(at_), "").ok() && now.HexFinish() == hash;
+  }
+
+  absl::StatusOr<PreparedPtr> TryToMake() {
+    absl::StatusOr<Descriptor> lock = LockFile(at_ + kLock);
+    if (absl::IsAborted(lock.status())) {
+      is_bad_ = false;  // somebody may make it anew; look at it once more
+      return nullptr;
+    }
+    MUSTER_RETURN_IF_ERROR(lock.status());
+    if (!IsLockAt(*lock, at_ + kLock)) return nullptr;
+    const bool is_there = access(at_.c_str(), F_OK) == 0;
+    if (is_there && !is_bad_) return nullptr;  // somebody was faster; look at it as others do
+    is_bad_ = false;
+    MUSTER_RETURN_IF_ERROR(RemoveAll(at_ + kMaking));
+    if (is_there) {
+      MUSTER_RETURN_IF_ERROR(Rename(at_, at_ + kMaking));
+      MUSTER_RETURN_IF_ERROR(RemoveAll(at_ + kMaking));
+    }
+    absl::StatusOr<std::string> hash = Make(*lock);
+    if (!hash.ok()) {
+      RemoveAll(at_ + kMaking).IgnoreError();
+      unlink((at_ + kLock).c_str());
+      return hash.status();
+    }
+    MUSTER_RETURN_IF_ERROR(LetShare(*lock, at_ + kLock));
+    return Used(*std::move(lock), *std::move(hash), false);
+  }
+
+  absl::StatusOr<std::string> Make(const Descriptor& lock) const {
+    const std::string making = at_ + kMaking;
+    MUSTER_RETURN_IF_ERROR(MakeDirectories(Files(making)));
+    Saying saying(lock, options_.told);
+    MUSTER_RETURN_IF_ERROR(options_.make(
+        Files(making), [&](double share, const std::string& what) { saying.Say(share, what); }));
+    saying.Say(1, "writes it to the disk");
+    FolderHash made(/*syncs=*/true);
+    MUSTER_RETURN_IF_ERROR(made.AddFolder(Files(making), ""));
+    if (made.files() == 0)
+      return absl::FailedPreconditionError("nothing was prepared: it has left its folder empty");
+    std::string hash = made.HexFinish();
+    MUSTER_RETURN_IF_ERROR(ReplaceFile(
+        making + "/hash",
+        absl::StrCat(hash, "\n", Cut(options_.about, kMostAboutBytes - 2 * kHashDigits), "\n")));
+    MUSTER_RETURN_IF_ERROR(Rename(making, at_));
+    MUSTER_RETURN_IF_ERROR(SyncDirectory(options_.folders));
+    return hash;
+  }
+
+  static std::string Files(const std::string& at) { return at + "/files"; }
+
+  const PrepareOnceOptions& options_;
+  const std::string at_;
+  bool is_bad_ = false;  // what is there has changed since it was made
+  int times_bad_ = 0;
+};
+
+// ---- the others
+
+bool IsName(absl::string_view name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), absl::ascii_isalnum);
+}
+
+// Names of folders, those that were used last first.
+std::vector<std::string> ByUse(const std::string& folders) {
+  std::error_code error;
+  fs::directory_iterator listed(folders, error);
+  std::vector<std::tuple<int64_t, std::string>> used;
+  for (const std::string& entry : NamesIn(std::move(listed), error)) {
+    absl::string_view name = entry;
+    if (!absl::ConsumeSuffix(&name, kLock) || !IsName(name)) continue;
+    const absl::StatusOr<FileStamp> stamp = StampOf(absl::StrCat(folders, "/", entry), "");
+    if (stamp.ok()) used.emplace_back(-stamp->modified, name);
+  }
+  std::sort(used.begin(), used.end());
+  std::vector<std::string> names;
+  for (auto& [when, name] : used) names.push_back(std::move(name));
+  return names;
+}
+
+// Takes away what is neither used nor among those to keep, and what others have left half-made. No
+// part of the work: what cannot be taken away stays.
+void TakeAwayOld(const PrepareOnceOptions& options) {
+  size_t kept = 1;  // ours
+  for (const std::string& name : ByUse(options.folders)) {
+    if (name == options.name) continue;
+    const std::string at = absl::StrCat(options.folders, "/", name);
+    const bool is_kept = access(at.c_str(), F_OK) == 0 && kept < options.keeps;
+    if (is_kept) ++kept;
+    if (is_kept && access((at + kMaking).c_str(), F_OK) != 0) continue;
+    const absl::StatusOr<Descriptor> lock = LockFile(at + kLock);
+    if (!lock.ok() || !IsLockAt(*lock, at + kLock)) continue;
+    if (!RemoveAll(at + kMaking).ok() || is_kept) continue;
+    // Renamed first: what is there is whole, whenever this ends.
+    if (access(at.c_str(), F_OK) == 0 &&
+        !(Rename(at, at + kMaking).ok() && RemoveAll(at + kMaking).ok()))
+      continue;
+    unlink((at + kLock).c_str());
+  }
+}
+
+}  // namespace
+
+std::string TextOf(const PreparedSoFar& so_far) {
+  const std::string how_far =
+      absl::StrCat(absl::StrFormat("%.0f %%", std::floor(100 * so_far.share)),
+                   so_far.what.empty() ? "" : ", ", so_far.what);
+  if (so_far.is_ours) return absl::StrCat("prepares what its task asks for: ", how_far);
+  const std::string who =
+      so_far.maker > 0 ? absl::StrCat("process ", so_far.maker) : std::string("another process");
+  return absl::StrCat("waits for ", who, ", which prepares the same: ", how_far);
+}
+
+std::string SoFarLine(const PreparedSoFar& so_far) {
+  return absl::StrFormat("%d %.4f %s\n", so_far.maker, so_far.share,
+                         Cut(so_far.what, kMostWhatBytes));
+}
+
+PreparedSoFar SoFarOf(absl::string_view line) {
+  line = line.substr(0, std::min(line.find('\n'), kSoFarBytes));
+  const std::vector<absl::string_view> words = absl::StrSplit(line, absl::MaxSplits(' ', 2));
+  PreparedSoFar so_far{.is_ours = false};
+  if (words.size() != 3 || !absl::SimpleAtoi(words[0], &so_far.maker) || so_far.maker < 1 ||
+      !absl::SimpleAtod(words[1], &so_far.share) || !(so_far.share >= 0 && so_far.share <= 1))
+    return {.is_ours = false};
+  so_far.what = Cut(Printable(words[2]), kMostWhatBytes);
+  return so_far;
+}
+
+absl::StatusOr<PreparedPtr> PrepareOnce(const PrepareOnceOptions& options) {
+  MUSTER_RETURN_IF_ERROR(MakeDirectories(options.folders));
+  Place place(options);
+  std::optional<Moment> said;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(PreparedPtr prepared, place.Try());
+    if (prepared != nullptr) {
+      if (!prepared->was_there()) TakeAwayOld(options);
+      return prepared;
+    }
+    if (!options.may_wait()) return absl::CancelledError("it is not waited for any more");
+    const Moment now = std::chrono::steady_clock::now();
+    if (!said || now - *said >= kBetweenWords) {
+      said = now;
+      options.told(place.Heard());
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+}
+
+}  // namespace muster

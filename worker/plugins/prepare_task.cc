@@ -1,0 +1,66 @@
+#include "worker/plugins/prepare_task.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/base/status.h"
+#include "lib/base/version.h"
+#include "lib/data/prepared_name.h"
+#include "worker/plugins/guarded_task.h"
+
+namespace muster::worker {
+namespace {
+
+// Of the training data alone, and of nothing that another job may have otherwise.
+TaskOptions ForAll(TaskOptions options) {
+  options.part = DataPart::kTraining;
+  options.validation_paths.clear();
+  options.seed = 0;
+  return options;
+}
+
+absl::StatusOr<DataContent> Content(const DataSpec& data, const Preparing& preparing) {
+  return ContentOfData(data, preparing.kept_hashes, [&](uint64_t bytes, uint64_t all) {
+    preparing.told({.share = all > 0 ? static_cast<double>(bytes) / static_cast<double>(all) : 0,
+                    .what = "reads the data"});
+    return preparing.may_wait() ? absl::OkStatus()
+                                : absl::CancelledError("the data is not read any more");
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions options,
+                                        const Preparing& preparing) {
+  if (!plugin.type.prepare) return nullptr;
+  if (preparing.known != nullptr) return preparing.known;
+  const std::string& name = plugin.type.info.name;
+  if (preparing.folders.empty())
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name, " prepares something, and this machine has no place for it: ",
+                     "set XDG_CACHE_HOME, or HOME, for whoever starts the workers"));
+  options = ForAll(std::move(options));
+  MUSTER_ASSIGN_OR_RETURN(const DataContent content, Content(options.data, preparing));
+  const std::string file = std::filesystem::path(plugin.file).filename().string();
+  PrepareOnceOptions once;
+  once.folders = preparing.folders;
+  once.name =
+      PreparedName({kVersion, name, plugin.hash, options.parameters, options.data, content.hash});
+  once.about = absl::StrCat("task ", name, " of ", file);
+  if (!options.data.paths.empty()) absl::StrAppend(&once.about, ", ", options.data.paths.front());
+  once.verifies = options.data.verify == VerifyData::kFull;
+  once.told = preparing.told;
+  once.may_wait = preparing.may_wait;
+  once.make = [&](const std::string& files, const auto& progress) -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(PrepareGuarded(name, [&] {
+      return plugin.type.prepare(options, Preparation{files, progress});
+    }));
+    return CheckUnchanged(content.files);
+  };
+  absl::StatusOr<PreparedPtr> prepared = PrepareOnce(once);
+  MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("task ", name), prepared.status()));
+  return prepared;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,28 @@
+// What a task of a plug-in prepares once on this machine (TaskType::prepare), before it is made.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lib/data/prepare_once.h"
+#include "muster/task_options.h"
+#include "worker/plugins/plugin_folder.h"
+
+namespace muster::worker {
+
+struct Preparing {
+  std::string folders = PreparedFolders();
+  std::string kept_hashes = KeptHashFolder();  // of data; empty: it is read each time
+  // As of PrepareOnceOptions. Where nobody may wait, nothing is begun either.
+  std::function<void(const PreparedSoFar&)> told = [](const PreparedSoFar&) {};
+  std::function<bool()> may_wait = [] { return true; };
+  PreparedPtr known{};  // what was prepared for the same job before, for another part of its data
+};
+
+// `options` are those that the task is made with. Null: it prepares nothing. kFailedPrecondition:
+// this machine has no place for it; others as PrepareOnce, TaskType::prepare and OpenDataSet.
+absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions options,
+                                        const Preparing& preparing);
+
+}  // namespace muster::worker
