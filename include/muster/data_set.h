@@ -107,6 +107,12 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint6
 // The one that a task's samples come from: options.data, of options.part.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options);
 
+// Of the samples of a data set of one's own those that are of options.part. They get numbers of
+// their own, in their order. Where options.validation_paths are what is measured with, and for
+// training without data.validation_share, it is all of `whole`. kInvalidArgument: there is none.
+absl::StatusOr<std::unique_ptr<DataSet>> PartOfDataSet(std::unique_ptr<DataSet> whole,
+                                                       const TaskOptions& options);
+
 // Samples that stand in memory: rows[f] holds those of fields[f], one after the other.
 // kInvalidArgument: no sample, or a field whose bytes are no rows, or not as many as others have.
 absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataField>& fields,

@@ -39,6 +39,20 @@ class WithLeftOut final : public DataSet {
   const std::string left_out_;
 };
 
+absl::StatusOr<std::unique_ptr<DataSet>> Part(std::unique_ptr<DataSet> set, const DataSpec& data,
+                                              DataPart part) {
+  const bool is_whole =
+      part == DataPart::kAll || (part == DataPart::kTraining && data.validation_share == 0);
+  if (is_whole) return set;
+  return PartOfSet(std::move(set), data, part == DataPart::kValidation);
+}
+
+// Files that are for measuring alone are measured with, all of them.
+DataPart PartIn(const TaskOptions& options) {
+  const bool has_files = options.part == DataPart::kValidation && !options.validation_paths.empty();
+  return has_files ? DataPart::kAll : options.part;
+}
+
 }  // namespace
 
 size_t Batch::BytesFor(const std::vector<DataField>& fields, size_t samples) {
@@ -88,10 +102,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint6
                                                                 seed, part == DataPart::kTraining));
   if (!opened.left_out.empty())
     set = std::make_unique<WithLeftOut>(std::move(set), std::move(opened.left_out));
-  const bool is_whole =
-      part == DataPart::kAll || (part == DataPart::kTraining && data.validation_share == 0);
-  if (is_whole) return set;
-  return PartOfSet(std::move(set), data, part == DataPart::kValidation);
+  return Part(std::move(set), data, part);
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataField>& fields,
@@ -122,8 +133,12 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {
-  const bool has_files = options.part == DataPart::kValidation && !options.validation_paths.empty();
-  return OpenDataSet(options.DataOfPart(), options.seed, has_files ? DataPart::kAll : options.part);
+  return OpenDataSet(options.DataOfPart(), options.seed, PartIn(options));
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> PartOfDataSet(std::unique_ptr<DataSet> whole,
+                                                       const TaskOptions& options) {
+  return Part(std::move(whole), options.data, PartIn(options));
 }
 
 }  // namespace muster
