@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,12 @@ void MakeLines(const std::string& file, int lines, int seed) {
   ASSERT_EQ(make.End(), 0) << make.output();
 }
 
+// Its tokenizer is kept in a cache of the test's own.
+void KeepWithin(const Folder& folder) { setenv("XDG_CACHE_HOME", (folder / "cache").c_str(), 1); }
+
 TEST(TranslateTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   const Folder folder;
+  KeepWithin(folder);
   MakeLines(folder / "train.tsv", 1000, 0);
   MakeLines(folder / "held-out.tsv", 60, 1);
   const std::string spec = absl::StrCat(
@@ -63,6 +68,7 @@ TEST(TranslateTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
 
 TEST(TranslateTest, ALineThatIsNoPairIsNamed) {
   const Folder folder;
+  KeepWithin(folder);
   WriteFile(folder / "job.yaml", absl::StrCat("task: translate\nsteps: 1\ndata: {paths: [",
                                               folder / "lines.tsv", "]}\n"));
   WriteFile(folder / "lines.tsv", "a\tb\nno tab\n");

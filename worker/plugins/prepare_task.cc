@@ -41,7 +41,10 @@ absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions op
         absl::StrCat("task ", name, " prepares something, and this machine has no place for it: ",
                      "set XDG_CACHE_HOME, or HOME, for whoever starts the workers"));
   options = ForAll(std::move(options));
-  MUSTER_ASSIGN_OR_RETURN(const DataContent content, Content(options.data, preparing));
+  const absl::StatusOr<DataContent> found = Content(options.data, preparing);
+  MUSTER_RETURN_IF_ERROR(
+      Prefix(absl::StrCat("task ", name, " prepares from the training data"), found.status()));
+  const DataContent& content = *found;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   PrepareOnceOptions once;
   once.folders = preparing.folders;
