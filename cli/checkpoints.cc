@@ -162,6 +162,7 @@ ordered_json ShownJson(const Folder& folder, const SurveyedCheckpoint& one) {
   json["job"] = manifest.job;
   json["slots"] = manifest.slots;
   json["skipped"] = manifest.skipped;
+  json["left_out"] = manifest.left_out;
   json["fingerprint"] = manifest.fingerprint;
   json["chunk_bytes"] = manifest.chunk_bytes;
   json["spec"] = ordered_json::parse(manifest.spec, nullptr, /*allow_exceptions=*/false);
@@ -197,6 +198,9 @@ void ShowText(const Folder& folder, const SurveyedCheckpoint& one, std::ostream&
     line("measure", absl::StrCat(one.measure->measure, " ", MeasureText(folder, one)));
   if (manifest.skipped > 0)
     line("skipped", absl::StrCat(Plural(manifest.skipped, "step"), " that were not finite"));
+  if (manifest.left_out > 0)
+    line("left out",
+         absl::StrCat(Plural(manifest.left_out, "use"), " of samples that could not be read"));
   if (!manifest.fingerprint.empty()) line("fingerprint", manifest.fingerprint);
   line("slots", absl::StrCat(manifest.slots, " beside the values"));
   out << "members\n";

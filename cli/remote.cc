@@ -756,6 +756,9 @@ std::string LedgerText(const LedgerStepAnswer& step) {
   std::string text = absl::StrCat("step ", step.step, ": epoch ", step.epoch + 1, ", lineage ",
                                   step.lineage, ", view ", step.view, ", loss ", Loss(step.loss),
                                   step.skipped ? ", skipped: it was not finite" : "", "\n");
+  if (!step.left_out.empty())
+    absl::StrAppend(&text, "  left out, since ", step.left_out.size() == 1 ? "it" : "they",
+                    " cannot be read: ", absl::StrJoin(step.left_out, " "), "\n");
   for (const LedgerLaneAnswer& lane : step.lanes) {
     absl::StrAppend(&text, "  lane ", lane.lane, " by ", Printable(lane.worker), ", ",
                     Plural(lane.count, "sample"));

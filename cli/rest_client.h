@@ -213,8 +213,9 @@ struct LedgerStepAnswer {
   int64_t epoch = 0;
   int64_t lineage = 0;
   int64_t view = 0;
-  double loss = 0;       // not a number: it has none
-  bool skipped = false;  // it was not finite, and nothing of it was applied
+  double loss = 0;                // not a number: it has none
+  bool skipped = false;           // it was not finite, and nothing of it was applied
+  std::vector<int64_t> left_out;  // ids of those that could not be read
   std::vector<LedgerLaneAnswer> lanes;
   std::string json;
 };

@@ -329,7 +329,8 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
   read.Number("rewinds", job.rewinds);
-  if (read.Find("skipped") != nullptr) read.Number("skipped", job.skipped);
+  if (read.Find("skipped") != nullptr) read.Number("skipped", job.tally.skipped);
+  if (read.Find("samples_left_out") != nullptr) read.Number("samples_left_out", job.tally.left_out);
   read.Part("lanes", DecodeLanes, job.lanes);
   read.Text("digest", job.ending.digest);
   if (read.Find("sample") != nullptr) read.Text("sample", job.ending.sample);
@@ -401,7 +402,8 @@ std::string EncodeJob(const JournalEntry& entry) {
                    {"views", absl::StrCat(job.views)},
                    {"recoveries", absl::StrCat(job.recoveries)},
                    {"rewinds", absl::StrCat(job.rewinds)},
-                   {"skipped", absl::StrCat(job.skipped)},
+                   {"skipped", absl::StrCat(job.tally.skipped)},
+                   {"samples_left_out", absl::StrCat(job.tally.left_out)},
                    {"lanes", EncodeLanes(job.lanes)},
                    {"digest", job.ending.digest},
                    {"exit_code", absl::StrCat(job.ending.exit_code)},

@@ -149,6 +149,7 @@ struct JobAudit {
   uint64_t samples = 0;
   int64_t skipped_steps = 0;
   uint64_t skipped_samples = 0;
+  uint64_t left_out_samples = 0;  // uses of samples that could not be read
   int64_t lanes = 0;
   struct Fork {
     int64_t number = 0;
@@ -186,6 +187,8 @@ struct LedgerStep {
   int64_t weight = 0;
   std::optional<double> loss;  // mean
   bool skipped = false;        // it was not finite, and its samples are not in the final state
+  // Ids of those of its samples that could not be read; of a sample that was asked for, only that.
+  std::vector<uint64_t> left_out{};
   std::vector<LedgerLane> lanes;
 };
 

@@ -257,6 +257,7 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
   audit.samples = report.samples;
   audit.skipped_steps = report.skipped_steps;
   audit.skipped_samples = report.skipped_samples;
+  audit.left_out_samples = report.left_out_samples;
   audit.lanes = report.lanes;
   return audit;
 }
@@ -305,6 +306,16 @@ LedgerStep DescribeStep(const StepRecord& record) {
           .lanes = {}};
 }
 
+std::vector<uint64_t> LeftOutIds(const TrainingSpec& training, uint64_t n,
+                                 const StepRecord& record) {
+  if (record.left_out.empty()) return {};
+  const EpochOrder order(training.seed, record.samples.epoch, n);
+  std::vector<uint64_t> ids;
+  for (const uint64_t position : record.left_out)
+    ids.push_back(order.At(record.samples.first + position));
+  return ids;
+}
+
 // So much of an answer is one step: what it may hold, whatever its record says.
 size_t SizeOf(const TrainingSpec& training, uint64_t n, Step step) {
   return StepSamples(training, n, step).count + static_cast<size_t>(training.lanes);
@@ -312,6 +323,7 @@ size_t SizeOf(const TrainingSpec& training, uint64_t n, Step step) {
 
 LedgerStep WithAllLanes(const TrainingSpec& training, uint64_t n, const StepRecord& record) {
   LedgerStep step = DescribeStep(record);
+  step.left_out = LeftOutIds(training, n, record);
   const bool with_ids = SizeOf(training, n, record.step) <= kMostLedgerEntries;
   const size_t lanes = std::min(record.lane_holders.size(), static_cast<size_t>(training.lanes));
   for (size_t lane = 0; lane < lanes; ++lane) {
@@ -377,6 +389,10 @@ absl::StatusOr<JobLedger> ReadUses(const LedgerSource& source, const LedgerQuery
     LedgerStep step = DescribeStep(found[0].record);
     step.lanes.push_back(DescribeLane(source.training, source.samples, found[0].record, lane));
     step.lanes[0].samples = {*query.sample};
+    const std::vector<uint64_t> left_out =
+        LeftOutIds(source.training, source.samples, found[0].record);
+    if (std::find(left_out.begin(), left_out.end(), *query.sample) != left_out.end())
+      step.left_out = {*query.sample};
     ledger.steps.push_back(std::move(step));
   }
 }

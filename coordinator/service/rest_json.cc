@@ -211,6 +211,8 @@ const Shape<JobAudit>& ShapeOf<JobAudit>() {
        Of("samples", &A::samples, "samples used"),
        Of("skipped_steps", &A::skipped_steps, "steps that were not finite, and not applied"),
        Of("skipped_samples", &A::skipped_samples, "samples of these"),
+       Of("left_out_samples", &A::left_out_samples,
+          "uses of samples that could not be read, and are not in `samples`"),
        Of("lanes", &A::lanes, "lanes that were looked at"),
        Of("lineages", &A::lineages, "the histories of the job")}};
   return shape;
@@ -240,6 +242,8 @@ const Shape<LedgerStep>& ShapeOf<LedgerStep>() {
        Of("loss", &S::loss, "mean; null: there is none"),
        Of("weight", &S::weight, "samples or tokens of the step"),
        Of("skipped", &S::skipped, "it was not finite, and nothing of it was applied"),
+       Of("left_out", &S::left_out,
+          "ids of its samples that could not be read (`data.on_bad_sample: skip`)"),
        Of("lanes", &S::lanes, "its parts")}};
   return shape;
 }

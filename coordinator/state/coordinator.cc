@@ -107,7 +107,7 @@ void Coordinator::On(const Adopt& adopt) {
   journal.submission = next_submission_++;
   journal.environment = adopt.environment;
   journal.lineages = {{manifest.lineage, LineageNumber(0), manifest.step, adopt.cause}};
-  journal.skipped = manifest.skipped;
+  journal.tally = TallyOf(manifest);
   journal.recorded = manifest.step;
   Change(job, Enqueue(job, adopt.cause));
 }

@@ -53,13 +53,13 @@ std::string SpecificationDifferences(const TrainingSpec& training, const Join& j
   return differ.Text();
 }
 
-// The entry counts the skipped steps below its mark; records may have come after it.
+// The entry counts the steps below its mark; records may have come after it.
 StepLedger LedgerOf(const JobJournal& journal, Step recorded, RecentSteps recent) {
-  const auto later =
-      std::count_if(recent.records.lower_bound(journal.recorded), recent.records.end(),
-                    [](const auto& entry) { return entry.second.skipped; });
-  return {journal.id, journal.spec.training.order == SumOrder::kCanonical, recorded,
-          journal.skipped + later, std::move(recent)};
+  StepTally tally = journal.tally;
+  for (auto at = recent.records.lower_bound(journal.recorded); at != recent.records.end(); ++at)
+    Count(at->second, tally);
+  return {journal.id, journal.spec.training.order == SumOrder::kCanonical, recorded, tally,
+          std::move(recent)};
 }
 
 // Members speak as often as the cluster's lease wants: a job may only be more patient.
@@ -210,7 +210,7 @@ void JobRun::DoAll(std::vector<Action> actions) {
 void JobRun::Persist() {
   CountTime();
   journal_.recorded = ledger_.recorded();
-  journal_.skipped = ledger_.skipped();
+  journal_.tally = ledger_.tally();
   Do(PersistJob{journal_});
 }
 
@@ -313,13 +313,13 @@ void JobRun::LeaveUnusedLineages() {
   std::vector<Lineage> ran = j.lineages;
   while (!ran.empty() && ran.back().number > j.view->lineage) ran.pop_back();
   Step newest(0);
-  int64_t skipped = 0;
+  StepTally tally;
   for (const Manifest& m : checkpoints_.committed()) {
     if (!OnAncestry(ran, m.lineage, m.step) || m.step <= newest) continue;
     newest = m.step;
-    skipped = m.skipped;
+    tally = TallyOf(m);
   }
-  ledger_.Rewind(newest, skipped);
+  ledger_.Rewind(newest, tally);
   j.lineages.push_back({j.lineages.back().number + 1, j.view->lineage, newest, "job ended"});
 }
 
@@ -327,7 +327,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   LeaveUnusedLineages();
   CountTime();
   journal_.recorded = ledger_.recorded();
-  journal_.skipped = ledger_.skipped();
+  journal_.tally = ledger_.tally();
   goes_back_ = WhyItGoesBack(phase, reason, exit_code);
   if (!goes_back_.empty()) {  // its next entry puts it into the queue
     exit_code = kExitLater;

@@ -236,6 +236,7 @@ class JobRun {
   void NoteNotFinite(const StepRecord& record);
   void NoteMeasures(const StepRecord& record);
   void SaveMeasures();
+  void NoteLeftOut(const StepRecord& record);
   std::string WhyEnough() const;  // for people
   std::string SamplesOf(Step step, LaneId lane) const;
   std::string WhyNotFinite(Step end) const;  // empty: the last step is
@@ -300,6 +301,8 @@ class JobRun {
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   std::optional<std::pair<LineageNumber, Step>> last_measured_;  // of which people were told
+  std::optional<std::pair<LineageNumber, Step>> last_left_out_;  // likewise, and
+  int64_t left_out_told_ = 0;                                    // how many steps
   std::optional<Manifest> digesting_;   // the last checkpoint, of which the digest was asked for
   std::optional<Time> finishes_since_;  // it only waits for what is still to be told of its end
   Refusals refusals_{"attempt to join", "attempts to join"};

@@ -107,7 +107,7 @@ struct JobJournal {
   int64_t views = 0;       // active ones
   int64_t recoveries = 0;  // views after a loss
   int64_t rewinds = 0;
-  int64_t skipped = 0;    // steps of the current state's history that were not finite
+  StepTally tally;        // of the current state's history
   LaneAccount lanes;      // that were run again
   Step recorded;          // steps below it are in the ledger; more may be, while the job runs
   bool deleting = false;  // what is kept of it is being removed

@@ -17,14 +17,19 @@
 namespace muster::coordinator {
 namespace {
 
-std::string WhatIsDone(int64_t steps, int64_t skipped) {
+std::string WhatIsDone(int64_t steps, const StepTally& tally) {
+  const int64_t skipped = tally.skipped;
   const bool is_one = steps == 1;
-  const std::string done =
+  std::string done =
       is_one ? "its only step is done" : absl::StrCat("all ", steps, " steps are done");
-  if (skipped == 0) return done;
-  return absl::StrCat(done, "; ", is_one ? "it" : absl::StrCat(skipped, " of them"),
-                      " left the state as it was, because ", skipped == 1 ? "it was" : "they were",
-                      " not finite");
+  if (skipped > 0)
+    absl::StrAppend(&done, "; ", is_one ? "it" : absl::StrCat(skipped, " of them"),
+                    " left the state as it was, because ", skipped == 1 ? "it was" : "they were",
+                    " not finite");
+  if (tally.left_out > 0)
+    absl::StrAppend(&done, "; ", Plural(tally.left_out, "time"),
+                    " a sample that cannot be read was left out, as the ledger tells");
+  return done;
 }
 
 }  // namespace
@@ -75,8 +80,9 @@ void JobRun::From(const MemberId& member, const Records& told) {
     NoteCommands(record);
     NoteNotFinite(record);
     NoteMeasures(record);
+    NoteLeftOut(record);
   }
-  if (journal_.skipped != ledger_.skipped()) Persist();
+  if (journal_.tally != ledger_.tally()) Persist();
   Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
   EndWhenDone();
@@ -136,6 +142,36 @@ void JobRun::NoteMeasures(const StepRecord& record) {
   Say("validation",
       absl::StrCat("validation at step ", record.step.value(), ": ", absl::StrJoin(texts, ", ")),
       fields);
+}
+
+// ---- samples that cannot be read
+
+// "step 7: samples 17, 4 cannot be read and are left out". Bad ones come again in each epoch, so
+// not all of a long job's are told: the ledger has them.
+void JobRun::NoteLeftOut(const StepRecord& record) {
+  constexpr int64_t kMostTold = 100;  // steps of a start
+  constexpr size_t kMostShown = 32;   // samples of a step
+  if (record.left_out.empty() || left_out_told_ > kMostTold) return;
+  const std::pair of{record.lineage, record.step};
+  if (last_left_out_ && of <= *last_left_out_) return;
+  last_left_out_ = of;
+  const std::string step = absl::StrCat("step ", record.step.value(), ": ");
+  if (++left_out_told_ > kMostTold)
+    return Say("state", absl::StrCat(step,
+                                     "more samples cannot be read and are left out; "
+                                     "of later ones only the ledger tells"));
+  const EpochOrder order(journal_.spec.training.seed, record.samples.epoch,
+                         journal_.environment->samples);
+  const size_t shown = std::min(record.left_out.size(), kMostShown);
+  std::vector<uint64_t> ids;
+  for (size_t i = 0; i < shown; ++i)
+    ids.push_back(order.At(record.samples.first + record.left_out[i]));
+  const size_t more = record.left_out.size() - shown;
+  Say("state",
+      absl::StrCat(step, record.left_out.size() == 1 ? "sample " : "samples ",
+                   absl::StrJoin(ids, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                   record.left_out.size() == 1 ? " cannot be read and is left out"
+                                               : " cannot be read and are left out"));
 }
 
 // ---- steps that are not finite
@@ -288,7 +324,9 @@ void JobRun::TryCommit() {
   manifest->tensors = journal_.environment->tensors;
   manifest->chunk_bytes = ChunkBytes(journal_.spec.training);
   manifest->slots = slots;
-  manifest->skipped = ledger_.SkippedBefore(manifest->step);
+  const StepTally tally = ledger_.TallyBefore(manifest->step);
+  manifest->skipped = tally.skipped;
+  manifest->left_out = tally.left_out;
   manifest->enough = manifest->step == journal_.ending.enough_at;
   if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
     manifest->fingerprint = ToHex(*fingerprint);
@@ -448,7 +486,7 @@ void JobRun::Finish() {
         JobPhase::kStopped,
         absl::StrCat("stopped after the checkpoint of step ", end.value(), "; it can go on", more),
         kExitStopped);
-  End(JobPhase::kDone, absl::StrCat(WhatIsDone(end.value(), ledger_.skipped()), more), kExitDone);
+  End(JobPhase::kDone, absl::StrCat(WhatIsDone(end.value(), ledger_.tally()), more), kExitDone);
 }
 
 }  // namespace muster::coordinator

@@ -296,7 +296,7 @@ void JobRun::Rewind(Planned& planned) {
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
   if (!begins && !j.lineages.empty() && !j.resumes) ++j.rewinds;
-  ledger_.Rewind(base, planned.heal.manifest ? planned.heal.manifest->skipped : 0);
+  ledger_.Rewind(base, planned.heal.manifest ? TallyOf(*planned.heal.manifest) : StepTally());
   membership_.NobodyHoldsState();
   Acknowledge(checkpoints_.DropAll());
   digesting_.reset();  // of a state that may not be the end any more

@@ -69,9 +69,10 @@ std::string WhyNotSamples(const StepRecord& record, const SampleRange& right) {
 std::string WhyNotSums(const StepRecord& record, const TrainingSpec& training) {
   const bool continues = training.on_nan == OnNan::kContinue;
   const bool is_finite = !continues && !record.skipped;
-  if (!record.without_weight && !IsWeightOf(training, record.samples.count, record.weight))
-    return absl::StrCat("its weight is ", record.weight, " for ",
-                        Plural(static_cast<int64_t>(record.samples.count), "sample"));
+  if (!record.without_weight && !HasWeight(training, record))
+    return absl::StrCat(
+        "its weight is ", record.weight, " for ",
+        Plural(static_cast<int64_t>(record.samples.count - record.left_out.size()), "sample"));
   if (continues && record.skipped)
     return "it says that the step was skipped, and on_nan is continue";
   if (is_finite && !std::isfinite(record.loss))
@@ -117,6 +118,8 @@ std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& j
     return RecordFault{"their lane holders are not those of the job", std::move(why)};
   if (std::string why = WhyNotSamples(record, StepSamples(training, n, record.step)); !why.empty())
     return RecordFault{"their samples are not those of their steps", std::move(why)};
+  if (std::string why = WhyNotLeftOut(training, record); !why.empty())
+    return RecordFault{"they leave out samples that nobody leaves out", std::move(why)};
   if (std::string why = WhyNotSums(record, training); !why.empty())
     return RecordFault{"their weights, losses or norms are none of a step", std::move(why)};
   if (std::string why = WhyNotMeasures(record, job, n); !why.empty())

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "lib/base/plural.h"
 
 namespace muster::coordinator {
 namespace {
@@ -25,14 +26,19 @@ bool SameMeasures(const std::vector<Measure>& a, const std::vector<Measure>& b) 
   });
 }
 
+std::string WithoutText(const StepRecord& record) {
+  if (record.left_out.empty()) return "";
+  return absl::StrCat(" without ", Plural(static_cast<int64_t>(record.left_out.size()), "sample"));
+}
+
 }  // namespace
 
-StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
+StepLedger::StepLedger(std::string job, bool reproducible, Step recorded, StepTally tally,
                        RecentSteps recent)
     : job_(std::move(job)),
       reproducible_(reproducible),
       recorded_(recorded),
-      skipped_(skipped),
+      tally_(tally),
       recent_(std::move(recent)) {}
 
 std::vector<Action> StepLedger::Add(const std::string& member,
@@ -63,9 +69,11 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
     const StepRecord& first = known->second;
     if (first.weight != record.weight || (reproducible_ && !SameBits(first.loss, record.loss)) ||
         first.samples != record.samples || first.skipped != record.skipped ||
+        first.left_out != record.left_out ||
         (reproducible_ && !SameMeasures(first.measures, record.measures)))
       Say(out, absl::StrCat("records of step ", record.step.value(), " disagree: ", member,
-                            " reports loss ", record.loss, ", the first report was ", first.loss));
+                            " reports loss ", record.loss, WithoutText(record),
+                            ", the first report was ", first.loss, WithoutText(first)));
     return;
   }
   if (record.step < recorded_) return;  // it is too old to be compared
@@ -76,18 +84,19 @@ void StepLedger::AddRecord(const std::string& member, const StepRecord& record,
   const auto voided = recent_.voided_records.find(record.step);
   if (voided == recent_.voided_records.end()) return;
   const StepRecord& old = voided->second;
-  if (reproducible_ &&
-      (!SameBits(old.loss, record.loss) || old.samples != record.samples ||
-       old.skipped != record.skipped || !SameMeasures(old.measures, record.measures)))
-    Say(out, absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
-                          record.loss, " instead of ", old.loss));
+  if (reproducible_ && (!SameBits(old.loss, record.loss) || old.samples != record.samples ||
+                        old.skipped != record.skipped || old.left_out != record.left_out ||
+                        !SameMeasures(old.measures, record.measures)))
+    Say(out,
+        absl::StrCat("step ", record.step.value(), " was done again and differs: loss ",
+                     record.loss, WithoutText(record), " instead of ", old.loss, WithoutText(old)));
   recent_.voided_records.erase(voided);
 }
 
 void StepLedger::AnnounceStep(const StepRecord& record, std::vector<Action>& out) {
   loss_ = MeanLoss(record).value_or(0);
+  Count(record, tally_);
   if (record.skipped) {
-    ++skipped_;
     Say(out, absl::StrCat("step ", record.step.value(), " is not finite (loss ", loss_,
                           "): nothing of it was applied"));
   } else if (!std::isfinite(loss_) && !std::exchange(told_not_finite_, true))
@@ -170,9 +179,11 @@ std::vector<LaneId> StepLedger::LanesNotFinite(Step step) const {
   return {it->second.begin(), it->second.end()};
 }
 
-int64_t StepLedger::SkippedBefore(Step state) const {
-  return skipped_ - std::count_if(recent_.records.lower_bound(state), recent_.records.end(),
-                                  [](const auto& entry) { return entry.second.skipped; });
+StepTally StepLedger::TallyBefore(Step state) const {
+  StepTally later;
+  for (auto at = recent_.records.lower_bound(state); at != recent_.records.end(); ++at)
+    Count(at->second, later);
+  return {tally_.skipped - later.skipped, tally_.left_out - later.left_out};
 }
 
 bool StepLedger::WasSkipped(Step step) const {
@@ -180,8 +191,8 @@ bool StepLedger::WasSkipped(Step step) const {
   return it != recent_.records.end() && it->second.skipped;
 }
 
-void StepLedger::Rewind(Step base, int64_t skipped) {
-  skipped_ = skipped;
+void StepLedger::Rewind(Step base, StepTally tally) {
+  tally_ = tally;
   not_finite_.clear();
   recent_.Void(base);
   parts_.clear();

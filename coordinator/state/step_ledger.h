@@ -16,8 +16,8 @@ namespace muster::coordinator {
 class StepLedger {
  public:
   // `reproducible`: a step that is done again must give the same bits.
-  // `skipped`: how many of the records are of steps that were skipped.
-  StepLedger(std::string job, bool reproducible, Step recorded, int64_t skipped,
+  // `tally`: of the steps that are recorded.
+  StepLedger(std::string job, bool reproducible, Step recorded, StepTally tally,
              RecentSteps recent);
 
   // Records of the current lineage, as a member tells them, against which FaultOf (record_check.h)
@@ -26,16 +26,16 @@ class StepLedger {
   // persisted and announced, and so is what does not agree.
   std::vector<Action> Add(const std::string& member, const std::vector<StepRecord>& records,
                           const std::optional<View>& view);
-  // A rewind to state(base), which `skipped` skipped steps led to: what comes after it is voided.
-  void Rewind(Step base, int64_t skipped);
+  // A rewind to state(base), with the tally of what led to it: what comes after it is voided.
+  void Rewind(Step base, StepTally tally);
   // Lanes whose gradients are not finite, as a member found. Returns those that were not known.
   std::vector<LaneId> NoteLanes(Step step, const std::vector<LaneId>& lanes);
 
-  Step recorded() const { return recorded_; }   // records below are in the ledger
-  double loss() const { return loss_; }         // mean of the last record
-  int64_t skipped() const { return skipped_; }  // steps that are recorded as skipped
-  int64_t SkippedBefore(Step state) const;      // likewise, of those that led to this recent state
-  bool WasSkipped(Step step) const;             // a recent step
+  Step recorded() const { return recorded_; }        // records below are in the ledger
+  double loss() const { return loss_; }              // mean of the last record
+  const StepTally& tally() const { return tally_; }  // of the steps that are recorded
+  StepTally TallyBefore(Step state) const;  // likewise, of those that led to this recent state
+  bool WasSkipped(Step step) const;         // a recent step
   std::vector<LaneId> LanesNotFinite(Step step) const;  // as far as they are known
   std::optional<FingerprintPart> FingerprintOf(Step state) const;
   const RecentSteps& recent() const { return recent_; }
@@ -55,7 +55,7 @@ class StepLedger {
   const std::string job_;
   const bool reproducible_;
   Step recorded_;
-  int64_t skipped_;
+  StepTally tally_;
   RecentSteps recent_;
   // Of servers, until they are all there; the oldest are forgotten.
   std::map<Step, std::map<std::string, FingerprintPart>> parts_;

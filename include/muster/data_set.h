@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "muster/task_options.h"
 #include "muster/tensor.h"
@@ -69,6 +70,13 @@ class Batch {
   std::unique_ptr<std::byte[], Free> memory_;
 };
 
+// That a sample's own bytes are bad, such as those of a broken image: on every machine that holds
+// the same files, and whenever it is read. Such a sample, and no other, is left out by
+// `data.on_bad_sample: skip`. kDataLoss.
+absl::Status BadSample(absl::string_view why);
+// Also of one that was given a prefix (Prefix), or another sample's beside it.
+bool IsBadSample(const absl::Status& status);
+
 // Does not change, and may be read by any number of threads at a time.
 class DataSet {
  public:
@@ -83,7 +91,8 @@ class DataSet {
   // Fields(). Threads may fill different rows of one batch. The epoch matters where samples are
   // changed at random (`data.crop`, `data.flip`); with one below 0 none is.
   // kInvalidArgument: there is no such sample. kDataLoss: it cannot be read, or a file has changed;
-  // the message names the file and the place.
+  // the message names the file and the place. A BadSample is no reason to fail where others of
+  // `ids` are asked for alone.
   virtual absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                                 size_t first) const = 0;
 

@@ -9,7 +9,7 @@
 namespace muster {
 
 // A buffer (batch-norm statistics) has one contributor: lane 0. A sum is made of what every lane
-// measures, for jobs with validation; no task has one.
+// tells, for jobs with validation and those that leave out samples; no task has one.
 enum class TensorKind { kParameter, kBuffer, kSum };
 
 // What an element is. Parameters are kFloat32; a buffer may be any of these.

@@ -24,7 +24,8 @@ void SwapElements(absl::Span<std::byte> row, size_t element) {
 // An array, and where each of its parts begins.
 class PlacedArray {
  public:
-  explicit PlacedArray(Array array) : array_(std::move(array)) {
+  PlacedArray(Array array, OnBadSample on_bad_sample)
+      : array_(std::move(array)), on_bad_sample_(on_bad_sample) {
     uint64_t rows = 0;
     for (const ArrayPart& part : array_.parts) {
       first_rows_.push_back(rows);
@@ -73,8 +74,14 @@ class PlacedArray {
       for (uint64_t row = 0; row < part.rows; row += rows_at_once) {
         const uint64_t rows = std::min(rows_at_once, part.rows - row);
         piece.resize(static_cast<size_t>((rows - 1) * part.stride + row_bytes));
-        MUSTER_RETURN_IF_ERROR(
-            part.source->ReadAt(part.offset + row * part.stride, absl::MakeSpan(piece)));
+        const absl::Status read =
+            part.source->ReadAt(part.offset + row * part.stride, absl::MakeSpan(piece));
+        if (on_bad_sample_ == OnBadSample::kSkip && IsBadSample(read)) {
+          MUSTER_RETURN_IF_ERROR(HashOneByOne(part, row, rows, hash));
+          told(rows * row_bytes);
+          continue;
+        }
+        MUSTER_RETURN_IF_ERROR(read);
         for (uint64_t r = 0; r < rows; ++r)
           hash.Update(absl::MakeConstSpan(piece).subspan(static_cast<size_t>(r * part.stride),
                                                          static_cast<size_t>(row_bytes)));
@@ -85,7 +92,21 @@ class PlacedArray {
   }
 
  private:
+  // Some of these rows are bad.
+  absl::Status HashOneByOne(const ArrayPart& part, uint64_t first, uint64_t rows,
+                            Sha256& hash) const {
+    std::vector<std::byte> bytes(static_cast<size_t>(array_.field.Bytes()));
+    for (uint64_t row = first; row < first + rows; ++row) {
+      const absl::Status read =
+          part.source->ReadAt(part.offset + row * part.stride, absl::MakeSpan(bytes));
+      if (!read.ok() && !IsBadSample(read)) return read;
+      hash.Update(read.ok() ? absl::MakeConstSpan(bytes) : BytesOf("a bad row"));
+    }
+    return absl::OkStatus();
+  }
+
   const Array array_;
+  const OnBadSample on_bad_sample_;
   std::vector<uint64_t> first_rows_;  // by part
 };
 
@@ -178,7 +199,8 @@ absl::Status AddPart(std::vector<Array>& arrays, const DataField& field, bool sw
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> arrays) {
+absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> arrays,
+                                                            OnBadSample on_bad_sample) {
   if (arrays.empty() || arrays.front().Rows() == 0)
     return absl::InvalidArgumentError("data.paths: no sample in these files");
   const uint64_t rows = arrays.front().Rows();
@@ -188,7 +210,7 @@ absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> a
       return Bad(*array.parts.front().source,
                  absl::StrCat("'", array.field.name, "' has ", array.Rows(), " samples, and '",
                               arrays.front().field.name, "' has ", rows));
-    placed.emplace_back(array);
+    placed.emplace_back(array, on_bad_sample);
   }
   return std::make_unique<ArraySet>(std::move(placed), rows);
 }

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/time/clock.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
@@ -17,6 +18,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kSplitSalt = 0x73706c6974u;  // "split"
+constexpr char kBadSample[] = "muster/bad_sample";
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kAlignmentBytes = 64;
 
@@ -76,6 +78,14 @@ Batch::Batch(const std::vector<DataField>& fields, size_t samples)
 void Batch::Free::operator()(std::byte* memory) const { ::operator delete[](memory, kAlignment); }
 
 DataSet::~DataSet() = default;
+
+absl::Status BadSample(absl::string_view why) {
+  absl::Status status = absl::DataLossError(why);
+  status.SetPayload(kBadSample, absl::Cord());
+  return status;
+}
+
+bool IsBadSample(const absl::Status& status) { return status.GetPayload(kBadSample).has_value(); }
 
 absl::StatusOr<Batch> DataSet::Read(int64_t epoch, absl::Span<const uint64_t> ids) const {
   Batch batch(Fields(), ids.size());

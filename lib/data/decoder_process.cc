@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/data/decoder_wire.h"
+#include "muster/data_set.h"
 
 namespace muster {
 namespace {
@@ -96,6 +97,8 @@ absl::Status DecoderProcess::Ended() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    return absl::AbortedError(HowItEnded(status));
   return absl::UnavailableError(HowItEnded(status));
 }
 
@@ -180,7 +183,16 @@ absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
   if (request.size() > kMostRequestBytes)
     return absl::DataLossError(absl::StrCat("it has ", request.size(), " bytes; at most ",
                                             kMostRequestBytes, " are allowed"));
+  const auto has_ended = [](absl::string_view how) {
+    return absl::StrCat("the process that decodes it ", how);
+  };
+  {
+    const MutexLock lock(mutex_);
+    if (const auto found = fatal_.find(request); found != fatal_.end())
+      return BadSample(has_ended(found->second));
+  }
   std::string ended;
+  bool by_itself = true;
   for (int attempt = 0; attempt < 2; ++attempt) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take());
     const absl::StatusOr<std::string> answer = process->Exchange(request);
@@ -191,10 +203,11 @@ absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
       if (!reader.AtEnd()) return absl::DataLossError("the process that decodes it talks nonsense");
       const MutexLock lock(mutex_);
       idle_.push_back(std::move(process));
-      if (is_error) return absl::DataLossError(text.substr(0, kMostWords));
+      if (is_error) return BadSample(text.substr(0, kMostWords));
       return std::string(text);
     }
     ended = std::string(answer.status().message());
+    by_itself = by_itself && absl::IsUnavailable(answer.status());
     const MutexLock lock(mutex_);
     ++deaths_;
     if (absl::IsDeadlineExceeded(answer.status()))
@@ -202,7 +215,10 @@ absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
           "it could not be decoded in ",
           std::chrono::duration_cast<std::chrono::seconds>(options_.patience).count(), " s"));
   }
-  return absl::DataLossError(absl::StrCat("the process that decodes it ", ended));
+  if (!by_itself) return absl::DataLossError(has_ended(ended));
+  const MutexLock lock(mutex_);
+  fatal_.emplace(request, ended);
+  return BadSample(has_ended(ended));
 }
 
 }  // namespace muster

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,7 +36,8 @@ class DecoderProcess {
   DecoderProcess& operator=(const DecoderProcess&) = delete;
 
   // The answer's bytes. After an error it is of no use any more. kDeadlineExceeded: it takes too
-  // long. kUnavailable: it has ended; the message says how, "ended by signal 11".
+  // long. kUnavailable: it has ended; the message says how, "ended by signal 11". kAborted:
+  // likewise, and somebody killed it.
   absl::StatusOr<std::string> Exchange(absl::string_view request);
 
  private:
@@ -60,8 +63,9 @@ class Decoders {
 
   // What is asked for. A process that ends is replaced, and asked the same once more: it may have
   // been the only thing at hand for somebody who needed memory. kDataLoss: the decoder says why it
-  // cannot be; or it ended twice, or took too long. kInternal: it cannot be started, or has ended
-  // too often.
+  // cannot be, or it ended by itself twice, which are faults of what is asked for (BadSample,
+  // muster/data_set.h); or it was killed, or took too long, which may be this machine's. What ended
+  // it is not asked again. kInternal: it cannot be started, or has ended too often.
   absl::StatusOr<std::string> Ask(absl::string_view request);
 
  private:
@@ -71,6 +75,8 @@ class Decoders {
   Mutex mutex_;
   std::vector<std::unique_ptr<DecoderProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   int deaths_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Requests on which one ended by itself twice, and how: as few as there may be deaths.
+  std::map<std::string, std::string, std::less<>> fatal_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -69,6 +69,8 @@ class Hdf5Source final : public ByteSource {
                              .bytes());
       if (read.ok() && read->size() != rows * row_bytes_)
         read = absl::DataLossError("it gives another number of bytes than it tells of");
+      // Of a file that is another one now, nothing is the fault of a sample.
+      if (IsBadSample(read.status())) MUSTER_RETURN_IF_ERROR(file_->ReadEach({}));
       if (!read.ok()) return Prefix(absl::StrCat(name_, ": rows from ", first), read.status());
       const size_t bytes = std::min<size_t>(piece.into.size(), read->size() - skipped);
       std::memcpy(piece.into.data(), read->data() + skipped, bytes);
@@ -154,7 +156,8 @@ absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data)
         MUSTER_RETURN_IF_ERROR(AddArray(file.source, array, data.keys.empty(), decoders, found));
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(chosen)));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
+                          MakeArraySet(std::move(chosen), data.on_bad_sample));
   return StoredSet{std::move(set), !data.label.empty()};
 }
 

@@ -68,6 +68,8 @@ class ImageSet final : public StoredDataSet {
   absl::Status ReadImage(const EncodedImage& encoded, absl::Span<std::byte> into) const {
     MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*encoded.source, kMostEncodedBytes));
     absl::StatusOr<Image> decoded = DecodeImage(bytes);
+    if (absl::IsDataLoss(decoded.status()))
+      return Named(encoded, BadSample(decoded.status().message()));
     if (!decoded.ok()) return Named(encoded, decoded.status());
     Image image = *std::move(decoded);
     if (is_gray_) image = Gray(image);
@@ -94,6 +96,20 @@ class ImageSet final : public StoredDataSet {
   const std::vector<DataField> fields_;
 };
 
+// Of the first image; of the first whose size can be read, where others are left out.
+absl::StatusOr<ImageSize> FirstSize(const std::vector<EncodedImage>& images,
+                                    OnBadSample on_bad_sample) {
+  absl::Status first;
+  for (const EncodedImage& image : images) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadAll(*image.source, kMostEncodedBytes));
+    absl::StatusOr<ImageSize> found = SizeOfImage(bytes);
+    if (found.ok()) return found;
+    if (first.ok()) first = Named(image, found.status());
+    if (on_bad_sample == OnBadSample::kStop) break;
+  }
+  return first;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeImageSet(std::vector<EncodedImage> images,
@@ -106,11 +122,7 @@ absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeImageSet(std::vector<EncodedI
     return absl::FailedPreconditionError("data.image_size: it takes two numbers, [height, width]");
   ImageSize size;
   if (data.image_size.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string first,
-                            ReadAll(*images.front().source, kMostEncodedBytes));
-    absl::StatusOr<ImageSize> found = SizeOfImage(first);
-    if (!found.ok()) return Named(images.front(), found.status());
-    size = *found;
+    MUSTER_ASSIGN_OR_RETURN(size, FirstSize(images, data.on_bad_sample));
   } else {
     size = {data.image_size[0], data.image_size[1]};
   }

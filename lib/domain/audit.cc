@@ -27,9 +27,12 @@ std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord
   if (r.samples != StepSamples(training, n, r.step))
     return absl::StrCat(StepText(r), " used samples ", r.samples.first, "+", r.samples.count,
                         " of epoch ", r.samples.epoch, ", not the ones the specification gives it");
-  if (!IsWeightOf(training, r.samples.count, r.weight))
-    return absl::StrCat(StepText(r), " has weight ", r.weight, " for ",
-                        Plural(static_cast<int64_t>(r.samples.count), "sample"));
+  if (const std::string why = WhyNotLeftOut(training, r); !why.empty())
+    return absl::StrCat(StepText(r), ": ", why);
+  if (!HasWeight(training, r))
+    return absl::StrCat(
+        StepText(r), " has weight ", r.weight, " for ",
+        Plural(static_cast<int64_t>(r.samples.count - r.left_out.size()), "sample"));
   return "";
 }
 
@@ -55,7 +58,8 @@ bool Auditor::Add(const StepRecord& r, const std::stop_token& stop) {
   report_.conclusion = Violation(training_, sample_count_, r, report_.steps);
   if (report_.conclusion.empty()) report_.conclusion = OrderViolation(r.samples, stop);
   if (!report_.conclusion.empty() || stop.stop_requested()) return false;
-  (r.skipped ? report_.skipped_samples : report_.samples) += r.samples.count;
+  (r.skipped ? report_.skipped_samples : report_.samples) += r.samples.count - r.left_out.size();
+  report_.left_out_samples += r.left_out.size();
   if (r.skipped) ++report_.skipped_steps;
   report_.lanes += training_.lanes;
   ++report_.steps;
@@ -108,11 +112,18 @@ void Auditor::Sum() {
       : report.full_epochs == 1
           ? "exactly once in the one full epoch"
           : absl::StrCat("exactly once in each of ", report.full_epochs, " full epochs");
-  const bool skipped = report.skipped_steps > 0;
+  const bool skipped = report.skipped_steps > 0, left_out = report.left_out_samples > 0;
   report.conclusion =
       absl::StrCat("each of ", Plural(static_cast<int64_t>(sample_count_), "sample"),
-                   skipped ? " was used " : " is in the final state ", how_often, "; ",
-                   Plural(report.steps, "step"), ", each lane once");
+                   left_out  ? " was used or left out "
+                   : skipped ? " was used "
+                             : " is in the final state ",
+                   how_often, "; ", Plural(report.steps, "step"), ", each lane once");
+  if (left_out)
+    absl::StrAppend(
+        &report.conclusion, "; ", Plural(static_cast<int64_t>(report.left_out_samples), "use"),
+        " of samples that cannot be read ", report.left_out_samples == 1 ? "was" : "were",
+        " left out, and the ledger names them");
   if (skipped)
     absl::StrAppend(&report.conclusion, "; ", Plural(report.skipped_steps, "step"),
                     report.skipped_steps == 1 ? " was" : " were",

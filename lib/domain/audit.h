@@ -21,13 +21,15 @@ struct AuditReport {
   uint64_t samples = 0;          // uses in the final state
   int64_t skipped_steps = 0;     // those that were not finite, counted in `steps` too …
   uint64_t skipped_samples = 0;  // … and the uses that are not in the final state because of that
+  uint64_t left_out_samples = 0;  // uses of samples that could not be read, and that it tells
   int64_t lanes = 0;
 };
 
 // Proves from the records that made the final state that each sample is in it once per full epoch
 // (and at most once in the last, unfinished one), that every lane of every step has one holder, and
 // that the weights are whole. The samples of steps that were skipped had their turn, but are not in
-// the final state: they are counted apart. It takes the records in the order of steps and keeps
+// the final state: they are counted apart, and so are samples that could not be read, of which the
+// records say that they were left out. It takes the records in the order of steps and keeps
 // none: its memory depends neither on how many there are nor on how many samples.
 class Auditor {
  public:

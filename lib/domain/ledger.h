@@ -61,6 +61,21 @@ struct StepRecord {
   bool operator==(const StepRecord&) const = default;
 };
 
+// What is counted of the steps that led to a state.
+struct StepTally {
+  int64_t skipped = 0;   // steps that were not finite
+  int64_t left_out = 0;  // uses of samples that could not be read
+  bool operator==(const StepTally&) const = default;
+};
+void Count(const StepRecord& record, StepTally& tally);
+
+// As IsWeightOf of its samples, without those that were left out. A skipped step does not tell
+// which these are.
+bool HasWeight(const TrainingSpec& training, const StepRecord& record);
+
+// Why it cannot have left out what it names; empty: it can.
+std::string WhyNotLeftOut(const TrainingSpec& training, const StepRecord& record);
+
 // Nothing: the step had no samples.
 std::optional<double> MeanLoss(const StepRecord& record);
 

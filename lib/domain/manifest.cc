@@ -82,6 +82,8 @@ std::string Describe(const Manifest& manifest) {
   return absl::StrCat("lineage ", manifest.lineage.value(), ", step ", manifest.step.value());
 }
 
+StepTally TallyOf(const Manifest& manifest) { return {manifest.skipped, manifest.left_out}; }
+
 bool IsFinite(const Manifest& manifest) {
   return std::all_of(manifest.segments.begin(), manifest.segments.end(),
                      [](const Segment& segment) { return segment.finite; });

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "lib/base/ids.h"
 #include "lib/domain/layout.h"
+#include "lib/domain/ledger.h"
 
 namespace muster {
 
@@ -56,6 +57,7 @@ struct Manifest {
   int64_t unix_seconds = 0;  // when it was committed, for people
   uint64_t total_bytes = 0;  // of all segment files
   int64_t skipped = 0;       // steps before it that were not finite and left the state as it was
+  int64_t left_out = 0;      // uses of samples before it that could not be read
   bool enough = false;       // validation.patience is used up: no step comes after it
   bool operator==(const Manifest&) const = default;
 };
@@ -63,6 +65,9 @@ struct Manifest {
 // "NAME" or "FOLDER/NAME" of letters, digits, '.', '_' and '-', no part starting with a dot: it
 // cannot leave the directory it is relative to, whoever sent it.
 bool IsSafeRelativeName(absl::string_view name);
+
+// Of the steps before it.
+StepTally TallyOf(const Manifest& manifest);
 
 // No value of the state is an infinity or not a number (buffers apart).
 bool IsFinite(const Manifest& manifest);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "lib/base/check.h"
+#include "lib/domain/left_out.h"
 
 namespace muster {
 namespace {
@@ -20,6 +21,7 @@ constexpr char kPrefix[] = "validation/";
 constexpr char kExpPrefix[] = "validation/exp/";
 constexpr char kLearnedName[] = "validation/learned";
 constexpr size_t kFloats = 16;  // of each tensor
+static_assert((kMostMetrics + 1) * kFloats * sizeof(float) == kMostBytesOfMeasures);
 
 // A number as whole multiples of 2^-kFraction, cut into limbs below kLimbSize, each with the sign
 // of the number: limbs of 4,096 lanes add up below 2^24, where fp32 holds every whole number.
@@ -204,6 +206,11 @@ SumPlaces::SumPlaces(const ValidationSpec& validation, const Layout& layout) {
   for (const Placed& tensor : layout.tensors()) {
     if (tensor.spec.kind != TensorKind::kSum) continue;
     const auto at = static_cast<size_t>(tensor.offset - chunk_.offset);
+    if (tensor.spec.name == kLeftOutName) {
+      left_out_ = at;
+      left_out_floats_ = static_cast<size_t>(tensor.count);
+      continue;
+    }
     if (tensor.spec.name == kLearnedName) {
       learned_ = at;
       continue;
@@ -229,10 +236,22 @@ void SumPlaces::Write(absl::Span<const TaskMetricSum> measured, absl::Span<float
   }
 }
 
-void SumPlaces::Apply(const TrainingSpec& training, Step step, absl::Span<const float> sum,
-                      absl::Span<const float> from, absl::Span<float> to) const {
-  const Learned before = ReadLearned(from.subspan(learned_, kFloats));
+void SumPlaces::WriteLeftOut(absl::Span<const uint64_t> positions, absl::Span<float> terms) const {
+  muster::WriteLeftOut(positions, terms.subspan(left_out_, left_out_floats_));
+}
+
+void SumPlaces::Apply(const TrainingSpec& training, uint64_t samples, Step step,
+                      absl::Span<const float> sum, absl::Span<const float> from,
+                      absl::Span<float> to) const {
   if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
+  if (left_out_floats_ > 0)
+    std::memcpy(&to[left_out_], &sum[left_out_], left_out_floats_ * sizeof(float));
+  if (places_.empty() || !IsMeasuredIn(training, samples, step)) return;
+  ApplyMeasures(training, step, sum, ReadLearned(to.subspan(learned_, kFloats)), to);
+}
+
+void SumPlaces::ApplyMeasures(const TrainingSpec& training, Step step, absl::Span<const float> sum,
+                              const Learned& before, absl::Span<float> to) const {
   std::optional<double> judged;
   for (size_t m = 0; m < places_.size(); ++m) {
     const Measure measure = MeasureOf(sum.subspan(places_[m], kFloats));
@@ -256,7 +275,8 @@ MeasuredState SumPlaces::Read(absl::Span<const float> state) const {
     measured.measures.push_back({Kept<double>(0, tensor), Kept<double>(2, tensor)});
     measured.step = Step(next - 1);
   }
-  measured.learned = ReadLearned(state.subspan(learned_, kFloats));
+  if (!places_.empty()) measured.learned = ReadLearned(state.subspan(learned_, kFloats));
+  measured.left_out = ReadLeftOut(state.subspan(left_out_, left_out_floats_));
   return measured;
 }
 

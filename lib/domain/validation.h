@@ -33,6 +33,7 @@ IdRange MeasuredBy(LaneId lane, int32_t lanes, uint64_t samples);
 
 // A lane's terms of all of them fill 2 KiB: those of 2,048 subtrees fit into one frame.
 inline constexpr size_t kMostMetrics = 31;
+inline constexpr int64_t kMostBytesOfMeasures = 2048;
 
 // The tensors of what these metrics add up to, to stand behind those of the model.
 // kFailedPrecondition: none, or more than kMostMetrics, or validation.metric is not among them.
@@ -63,6 +64,8 @@ struct MeasuredState {
   std::vector<Measure> measures;  // of the last step that measured, in the order of the metrics
   Step step;                      // that one
   Learned learned;
+  // Of the last step that was not skipped: positions in its samples (lib/domain/left_out.h).
+  std::vector<uint64_t> left_out{};
   bool operator==(const MeasuredState&) const = default;
 };
 
@@ -72,26 +75,33 @@ int64_t CutsIn(const MeasuredState& after, Step step);
 // Where the sums of a job stand in its flat space. Spans are of the chunk of sums.
 class SumPlaces {
  public:
-  SumPlaces() = default;  // of a job without validation
+  SumPlaces() = default;  // of a job that has none
   SumPlaces(const ValidationSpec& validation, const Layout& layout);
 
-  bool empty() const { return places_.empty(); }
+  bool empty() const { return chunk_.count == 0; }
   const Chunk& chunk() const { return chunk_; }
   size_t metrics() const { return places_.size(); }
 
   // What a lane brings: `terms` was all +0.0. Exact: sums to 2^-48, weights to 2^-12.
   void Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const;
+  // Likewise, of a job that leaves out: positions in the step's samples.
+  void WriteLeftOut(absl::Span<const uint64_t> positions, absl::Span<float> terms) const;
   // The chunk of state(step + 1), of that of state(step) and the sum of what the lanes brought.
-  // `to` may be `from`.
-  void Apply(const TrainingSpec& training, Step step, absl::Span<const float> sum,
+  // `to` may be `from`; `samples`: of the training data.
+  void Apply(const TrainingSpec& training, uint64_t samples, Step step, absl::Span<const float> sum,
              absl::Span<const float> from, absl::Span<float> to) const;
   MeasuredState Read(absl::Span<const float> state) const;
 
  private:
+  void ApplyMeasures(const TrainingSpec& training, Step step, absl::Span<const float> sum,
+                     const Learned& before, absl::Span<float> to) const;
+
   Chunk chunk_{0, 0, TensorKind::kSum};
   std::vector<size_t> places_;  // of each metric, in the chunk
   size_t learned_ = 0;          // where it stands in the chunk
   size_t judged_ = 0;           // index of validation.metric
+  size_t left_out_ = 0;         // where the places of samples that are left out stand in the chunk
+  size_t left_out_floats_ = 0;  // 0: the job leaves none out
 };
 
 }  // namespace muster

@@ -66,12 +66,8 @@ void Updater::Apply(const Chunk& chunk, Step step, double rate, std::optional<do
                     absl::Span<const float> result, absl::Span<const float> from,
                     absl::Span<float> to, const Slots& slots) {
   if (chunk.kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
-  if (chunk.kind == TensorKind::kSum) {
-    if (IsMeasuredIn(training_, samples_, step))
-      return sums_.Apply(training_, step, result, from, to);
-    if (from.data() != to.data()) CopyFloats(from, to, copied_);
-    return;
-  }
+  if (chunk.kind == TensorKind::kSum)
+    return sums_.Apply(training_, samples_, step, result, from, to);
   MUSTER_CHECK(!IsLayerwise(training_.optimizer.kind), "it needs whole tensors");
   const absl::Span<const float> gradient = Clipped(result, norm);
   for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {

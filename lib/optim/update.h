@@ -43,9 +43,8 @@ class Updater {
   double RateOf(Step step, int64_t cuts) const;
 
   // `result` is the reduced gradient, which stays unchanged, a buffer's new value, or the sums of
-  // what was measured. `norm` is
-  // there exactly when the job clips. `to` may be `from`. `slots` are updated in place. What is
-  // frozen stays as it is, and its slots +0.0.
+  // what lanes tell. `norm` is there exactly when the job clips. `to` may be `from`. `slots` are
+  // updated in place. What is frozen stays as it is, and its slots +0.0.
   void Apply(const Chunk& chunk, Step step, double rate, std::optional<double> norm,
              absl::Span<const float> result, absl::Span<const float> from, absl::Span<float> to,
              const Slots& slots);

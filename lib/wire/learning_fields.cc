@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
+#include "lib/domain/left_out.h"
 #include "lib/domain/update_rules.h"
 #include "lib/wire/task_parameters.h"
 
@@ -188,6 +189,17 @@ absl::Status CheckOptimizer(const Document& document, const TrainingSpec& traini
   return ErrorAt(document, "optimizer.kind",
                  "lamb and lars are for sync: allreduce; servers have pieces of tensors, and these "
                  "optimizers need the norms of whole ones");
+}
+
+absl::Status CheckLeavesOut(const Document& document, const TrainingSpec& training) {
+  const int64_t most = MostSamplesWithPlaces(training);
+  if (!LeavesOut(training) || training.batch <= most) return absl::OkStatus();
+  return ErrorAt(
+      document, "data.on_bad_sample",
+      absl::StrCat("skip keeps account of ", most, " samples of a step with ", training.lanes,
+                   " lanes", training.validation.wanted() ? " and with validation" : "",
+                   ", and the batch has ", training.batch,
+                   "; take a smaller batch or fewer lanes, or leave it at stop"));
 }
 
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training) {

@@ -42,6 +42,9 @@ absl::Status CheckSchedule(const Document& document, const ScheduleSpec& schedul
 // The optimizer and who applies it go together.
 absl::Status CheckOptimizer(const Document& document, const TrainingSpec& training);
 
+// A place for each sample of a step, where the bad ones are left out.
+absl::Status CheckLeavesOut(const Document& document, const TrainingSpec& training);
+
 // Data to measure with, and for a plateau measures, and no servers.
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training);
 

@@ -48,6 +48,7 @@ absl::Status CheckRanges(const v1::Manifest& message) {
   if (message.slots() < 0 || message.slots() > kMaxOptimizerSlots)
     return OutOfRange("slots", message.slots());
   if (message.skipped() < 0) return OutOfRange("skipped", message.skipped());
+  if (message.left_out() < 0) return OutOfRange("left_out", message.left_out());
   return absl::OkStatus();
 }
 
@@ -110,6 +111,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
   message.set_unix_seconds(manifest.unix_seconds);
   message.set_total_bytes(manifest.total_bytes);
   message.set_skipped(manifest.skipped);
+  message.set_left_out(manifest.left_out);
   message.set_enough(manifest.enough);
   return message;
 }
@@ -152,6 +154,7 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
   manifest.unix_seconds = message.unix_seconds();
   manifest.total_bytes = message.total_bytes();
   manifest.skipped = message.skipped();
+  manifest.left_out = message.left_out();
   manifest.enough = message.enough();
   return manifest;
 }

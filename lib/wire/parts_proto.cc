@@ -6,6 +6,7 @@
 
 #include "lib/base/speaks.h"
 #include "lib/base/status.h"
+#include "lib/domain/left_out.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/domain/validation.h"
 
@@ -250,6 +251,7 @@ void Write(const StepRecord& record, v1::StepRecord& out) {
     one.set_weight(measure.weight);
   }
   out.set_cuts(record.cuts);
+  out.mutable_left_out()->Add(record.left_out.begin(), record.left_out.end());
 }
 
 StepRecord Read(Reader& reader, const v1::StepRecord& message) {
@@ -280,6 +282,8 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
   if (!reader.Count("measures", message.measures_size(), kMostMetrics)) return record;
   for (const v1::Measure& measure : message.measures())
     record.measures.push_back({measure.sum(), measure.weight()});
+  if (!reader.Count("left_out", message.left_out_size(), kMostSamplesWithPlaces)) return record;
+  record.left_out.assign(message.left_out().begin(), message.left_out().end());
   return record;
 }
 

@@ -71,7 +71,8 @@ void ExpectDone(const TrainRun& run, const std::string& dir) {
   const nlohmann::json audit = Audit(dir, run.result.value("job", ""));
   EXPECT_TRUE(audit.value("ok", false)) << audit << "\n" << run.Trace();
   EXPECT_EQ(audit.value("steps", int64_t{-1}), run.result.value("steps", int64_t{-2})) << audit;
-  EXPECT_EQ(audit.value("samples", int64_t{-1}) + audit.value("skipped_samples", int64_t{0}),
+  EXPECT_EQ(audit.value("samples", int64_t{-1}) + audit.value("skipped_samples", int64_t{0}) +
+                audit.value("left_out_samples", int64_t{0}),
             run.result.value("samples", int64_t{-2}))
       << audit;
 }

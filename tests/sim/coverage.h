@@ -94,6 +94,7 @@ enum class Corner {
   kBufferSteps,
   kMeasures,
   kEnough,
+  kLeftOut,
   kAudits,
   kTwinDigests,
   kUnsavedEnds,

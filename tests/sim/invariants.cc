@@ -460,6 +460,11 @@ void Invariants::CheckRecord(SimJob& job, const StepRecord& record) {
     Violate(job, absl::StrCat("the record of step ", record.step.value(), " has weight ",
                               record.weight, " and loss ", record.loss, " instead of ",
                               right.weight, " and ", right.loss));
+  const std::vector<uint64_t> left_out =
+      record.skipped ? std::vector<uint64_t>() : job.terms.LeftOut(record.step);
+  if (record.left_out != left_out)
+    Violate(job, absl::StrCat("the record of step ", record.step.value(), " leaves out ",
+                              record.left_out.size(), " samples instead of ", left_out.size()));
   if (record.skipped != job.terms.Skips(record.step))
     Violate(job, absl::StrCat("the record of step ", record.step.value(), " says that it was ",
                               record.skipped ? "skipped" : "applied"));
@@ -751,6 +756,7 @@ void Invariants::CheckEnd(SimJob& job, TermNumber term) {
   if (job.options.buffers > 0) around_.coverage.Add(Corner::kBufferSteps, end.value());
   if (job.options.validation_every > 0)
     around_.coverage.Add(Corner::kMeasures, end.value() / job.options.validation_every);
+  around_.coverage.Add(Corner::kLeftOut, journal.tally.left_out);
   if (end < Step(job.options.steps)) around_.coverage.Add(Corner::kEnough);
   CheckDigest(job, end);
   CheckAccount(job);
@@ -800,9 +806,13 @@ void Invariants::CheckAudit(SimJob& job) {
   if (!ancestry.ok()) return Violate(job, std::string(ancestry.status().message()));
   const AuditReport report = Audit(journal.spec.training, job.environment.samples, *ancestry);
   if (!report.ok) return Violate(job, absl::StrCat("audit: ", report.conclusion));
-  if (journal.phase == JobPhase::kDone && report.skipped_steps != journal.skipped)
+  if (journal.phase == JobPhase::kDone &&
+      report.left_out_samples != static_cast<uint64_t>(journal.tally.left_out))
+    Violate(job, absl::StrCat(report.left_out_samples, " samples were left out, the job says ",
+                              journal.tally.left_out));
+  if (journal.phase == JobPhase::kDone && report.skipped_steps != journal.tally.skipped)
     Violate(job, absl::StrCat(report.skipped_steps, " steps were skipped, the job says ",
-                              journal.skipped));
+                              journal.tally.skipped));
   around_.coverage.Add(Corner::kAudits);
 }
 

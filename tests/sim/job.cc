@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "lib/domain/left_out.h"
 
 namespace muster::sim {
 
@@ -22,6 +23,7 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.training.optimizer.kind = options.optimizer;
   spec.training.validation.every_steps = options.validation_every;
   spec.training.validation.patience = options.patience;
+  if (options.bad_every > 0) spec.training.data.on_bad_sample = OnBadSample::kSkip;
   spec.runtime.workers_max = options.workers;
   spec.runtime.workers_min = options.workers_min;
   spec.runtime.servers = options.sync == Sync::kServer ? options.servers : 0;
@@ -47,6 +49,7 @@ NumericEnvironment EnvironmentOf(const JobOptions& options) {
   if (options.validation_every > 0)
     for (const char* name : {"validation/loss", "validation/learned"})
       environment.tensors.push_back({name, {16}, TensorKind::kSum});
+  if (LeavesOut(spec.training)) environment.tensors.push_back(LeftOutTensor(spec.training));
   return environment;
 }
 
@@ -100,13 +103,13 @@ SimJob::SimJob(const JobOptions& job_options)
       spec(SpecOf(job_options)),
       environment(EnvironmentOf(job_options)),
       terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training),
-            options.not_finite_every),
+            options.not_finite_every, options.bad_every),
       reference(terms) {}
 
 std::vector<TensorKind> SimJob::Kinds() const {
   std::vector<TensorKind> kinds(static_cast<size_t>(options.chunks), TensorKind::kParameter);
   kinds.insert(kinds.end(), static_cast<size_t>(options.buffers), TensorKind::kBuffer);
-  if (options.validation_every > 0) kinds.push_back(TensorKind::kSum);
+  if (options.validation_every > 0 || options.bad_every > 0) kinds.push_back(TensorKind::kSum);
   return kinds;
 }
 

@@ -27,6 +27,7 @@ struct JobOptions {
   int32_t buffers = 0;           // further chunks
   int64_t validation_every = 0;  // steps; 0: nothing is measured, and there is no chunk of sums
   int64_t patience = 0;          // measures that are no better, after which it is enough; 0: never
+  uint64_t bad_every = 0;        // about every so many samples one is left out; 0: none is
   int64_t batch = 0;             // 0: one sample a lane
   int64_t steps = 20;
   int64_t checkpoint_every = 5;

@@ -161,6 +161,7 @@ class SeedOptions {
     job.may_be_cancelled = OneIn(salt + 16, 5);
     job.changes_runtime = OneIn(salt + 17, 2);
     job.is_deleted = OneIn(salt + 19, 4);
+    if (OneIn(salt + 44, 3)) job.bad_every = static_cast<uint64_t>(Pick(salt + 45, 1, 12));
     if (!OneIn(salt + 40, 3)) return job;
     job.validation_every = Pick(salt + 41, 1, 6);
     job.patience = OneIn(salt + 42, 2) ? Pick(salt + 43, 2, 5) : 0;

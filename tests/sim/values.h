@@ -13,6 +13,7 @@
 #include "lib/domain/job.h"
 #include "lib/domain/lanes.h"
 #include "lib/domain/layout.h"
+#include "lib/domain/left_out.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
 
@@ -24,14 +25,16 @@ inline constexpr Value kTorn = 0xdeadbeefdeadbeefu;  // memory that is being wri
 // The arithmetic of one job.
 class Terms {
  public:
-  // `not_finite_every`: about every so many steps one is not finite; 0: all are.
+  // `not_finite_every`: about every so many steps one is not finite; 0: all are. `bad_every`: about
+  // every so many samples one cannot be read; 0: all can.
   Terms(TrainingSpec training, uint64_t samples, std::vector<TensorKind> kinds, int32_t slots,
-        uint64_t not_finite_every)
+        uint64_t not_finite_every, uint64_t bad_every)
       : training_(std::move(training)),
         samples_(samples),
         kinds_(std::move(kinds)),
         slots_(slots),
-        not_finite_every_(not_finite_every) {}
+        not_finite_every_(not_finite_every),
+        bad_every_(bad_every) {}
 
   int32_t chunks() const { return static_cast<int32_t>(kinds_.size()); }
   int32_t slots() const { return slots_; }
@@ -42,7 +45,7 @@ class Terms {
   Value Initial(size_t chunk) const { return sum(chunk) ? 0 : Mix64(1, chunk); }
   Value ZeroSlot(size_t chunk) const { return Mix64(2, chunk); }
   Value Gradient(Value state, Step step, LaneId lane, size_t chunk) const {
-    if (sum(chunk) && !IsMeasuredIn(training_, samples_, step)) return 0;
+    if (sum(chunk)) return TermsOfSums(state, step, lane);
     return Mix64(Mix64(3, state),
                  Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
                  chunk);
@@ -101,11 +104,13 @@ class Terms {
       return low;
     };
     MeasuredState measured;
+    for (uint64_t position = 0; position < kPositions; ++position)
+      if (take(1) == 1) measured.left_out.push_back(position);
     const auto mean = static_cast<double>(take(10)), best = static_cast<double>(take(10));
     if (take(1) == 1) measured.learned.best = best;
-    measured.learned.since_best = static_cast<int64_t>(take(8));
+    measured.learned.since_best = static_cast<int64_t>(take(5));
     measured.learned.enough = take(1) == 1;
-    const auto next = static_cast<int64_t>(take(20));
+    const auto next = static_cast<int64_t>(take(10));
     if (next == 0) return measured;
     measured.step = Step(next - 1);
     measured.measures = {{mean, 1}};
@@ -113,7 +118,15 @@ class Terms {
   }
 
   int64_t Weight(Step step, LaneId lane) const {
-    return static_cast<int64_t>(LaneSamples(training_, samples_, step, lane).count);
+    return static_cast<int64_t>(LaneSamples(training_, samples_, step, lane).count -
+                                LeftOutBy(step, lane).size());
+  }
+  // Positions in the step's samples.
+  std::vector<uint64_t> LeftOut(Step step) const {
+    std::vector<uint64_t> positions;
+    for (int32_t lane = 0; lane < training_.lanes; ++lane)
+      for (const uint64_t position : LeftOutBy(step, LaneId(lane))) positions.push_back(position);
+    return positions;
   }
   // Not exact in binary, so that sums in another order are other doubles.
   double Loss(Step step, LaneId lane) const {
@@ -125,19 +138,46 @@ class Terms {
   uint64_t samples() const { return samples_; }
 
  private:
+  // The lowest bits of a sum, and of what it makes of the state, are those of samples that are left
+  // out, one for each of a step; no two lanes have the same. Above them is what is measured.
+  static constexpr int kPositions = 20;
+  static constexpr Value kLeftOut = (Value{1} << kPositions) - 1;
+
+  std::vector<uint64_t> LeftOutBy(Step step, LaneId lane) const {
+    std::vector<uint64_t> positions;
+    if (bad_every_ == 0) return positions;
+    const SampleRange range = LaneSamples(training_, samples_, step, lane);
+    const uint64_t first = FirstOfLane(training_, samples_, step, lane);
+    const std::vector<uint64_t> ids = SampleIds(training_, samples_, range);
+    for (size_t i = 0; i < ids.size(); ++i)
+      if (Mix64(13, ids[i]) % bad_every_ == 0) positions.push_back(first + i);
+    return positions;
+  }
+  Value TermsOfSums(Value state, Step step, LaneId lane) const {
+    Value term = 0;
+    if (training_.validation.wanted() && IsMeasuredIn(training_, samples_, step))
+      term = Mix64(Mix64(3, state),
+                   Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())))
+             << kPositions;
+    for (const uint64_t position : LeftOutBy(step, lane)) term += Value{1} << position;
+    return term;
+  }
   Value NewSums(Step step, Value old, Value sum) const {
-    if (!IsMeasuredIn(training_, samples_, step)) return old;
-    const auto mean = Mix64(11, sum) % 1000;
-    const Learned learned =
-        Learn(training_, MeasuredOf(old).learned, step, static_cast<double>(mean));
-    Value value = Mix64(12, sum);
+    Value value = old >> kPositions;
     const auto put = [&value](int bits, Value low) { value = value << bits | low; };
-    put(20, static_cast<Value>(step.value() + 1));
-    put(1, learned.enough ? 1 : 0);
-    put(8, static_cast<Value>(learned.since_best) & 255);
-    put(1, 1);
-    put(10, static_cast<Value>(learned.best.value_or(0)));
-    put(10, mean);
+    if (IsMeasuredIn(training_, samples_, step)) {
+      const auto mean = Mix64(11, sum) % 1000;
+      const Learned learned =
+          Learn(training_, MeasuredOf(old).learned, step, static_cast<double>(mean));
+      value = Mix64(12, sum);
+      put(10, static_cast<Value>(step.value() + 1));
+      put(1, learned.enough ? 1 : 0);
+      put(5, static_cast<Value>(learned.since_best) & 31);
+      put(1, 1);
+      put(10, static_cast<Value>(learned.best.value_or(0)));
+      put(10, mean);
+    }
+    put(kPositions, sum & kLeftOut);
     return value;
   }
   size_t parameters() const {
@@ -149,6 +189,7 @@ class Terms {
   std::vector<TensorKind> kinds_;
   int32_t slots_;
   uint64_t not_finite_every_;
+  uint64_t bad_every_;
 };
 
 // Indexed by slot of the optimizer, then by chunk. The slots of a buffer are never read.

@@ -12,6 +12,7 @@
 #include "lib/base/version.h"
 #include "lib/domain/grid.h"
 #include "lib/domain/layout.h"
+#include "lib/domain/left_out.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/update_rules.h"
 #include "lib/kernels/fingerprint.h"
@@ -207,6 +208,7 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   std::vector<TensorSpec> tensors = report.tensors;
   if (measures != nullptr)
     tensors.insert(tensors.end(), measures->sum_tensors().begin(), measures->sum_tensors().end());
+  if (LeavesOut(spec.training)) tensors.push_back(LeftOutTensor(spec.training));
   absl::StatusOr<Layout> layout = Layout::Make(tensors, ChunkBytes(spec.training));
   if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
   Bench bench(spec, task, *std::move(layout));

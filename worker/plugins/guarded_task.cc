@@ -37,8 +37,12 @@ bool IsMetricName(const std::string& name) {
 // What a lane has told so far.
 class LaneAccount {
  public:
-  LaneAccount(const LaneInput& input, const GradientSink& sink, size_t tensors)
-      : samples_(static_cast<int64_t>(input.samples.size())), sink_(sink), told_(tensors, false) {}
+  LaneAccount(const LaneInput& input, const GradientSink& sink, size_t tensors,
+              OnBadSample on_bad_sample)
+      : samples_(static_cast<int64_t>(input.samples.size())),
+        may_leave_out_(on_bad_sample == OnBadSample::kSkip),
+        sink_(sink),
+        told_(tensors, false) {}
 
   GradientSink Watched() {
     return {sink_.gradient, [this](LaneOutput output) { Outcome(output); },
@@ -54,6 +58,8 @@ class LaneAccount {
     // Which of the two counts depends on where the lane runs. Equal bits, as both may be no number.
     if (std::bit_cast<uint64_t>(output.loss) != std::bit_cast<uint64_t>(outcome_->loss))
       return absl::StrCat("returns loss ", output.loss, " and has told ", outcome_->loss);
+    if (output.left_out != outcome_->left_out)
+      return "returns other samples that are left out than it has told";
     if (left_ == 0) return "";
     size_t first = 0;
     while (told_[first]) ++first;
@@ -68,8 +74,24 @@ class LaneAccount {
     if (output.weight < 0 || output.weight / kMostSampleWeight > samples_)
       return Wrong(absl::StrCat("has weight ", output.weight, " for ", samples_,
                                 " samples; allowed: 0 to ", kMostSampleWeight, " of each"));
+    if (const std::string why = WhyNotLeftOut(output); !why.empty()) return Wrong(why);
     outcome_ = output;
     sink_.outcome(output);
+  }
+
+  std::string WhyNotLeftOut(const LaneOutput& output) const {
+    const std::vector<uint32_t>& left_out = output.left_out;
+    if (left_out.empty()) return "";
+    if (!may_leave_out_) return "leaves out samples, and data.on_bad_sample is stop";
+    for (size_t i = 0; i < left_out.size(); ++i)
+      if (left_out[i] >= samples_ || (i > 0 && left_out[i] <= left_out[i - 1]))
+        return absl::StrCat("leaves out sample ", left_out[i], " of ", samples_,
+                            ", which there is not, or not once and in order");
+    const int64_t rest = samples_ - static_cast<int64_t>(left_out.size());
+    if (output.weight / kMostSampleWeight > rest || (rest == 0 && output.weight != 0))
+      return absl::StrCat("has weight ", output.weight, " for ", rest,
+                          " samples that are not left out");
+    return "";
   }
 
   void Ready(size_t tensor) {
@@ -88,6 +110,7 @@ class LaneAccount {
   }
 
   const int64_t samples_;
+  const bool may_leave_out_;
   const GradientSink& sink_;
   std::vector<bool> told_;
   size_t left_ = told_.size();
@@ -97,9 +120,10 @@ class LaneAccount {
 
 class Guarded final : public Task, public Evaluates, public Generates, public ReadsAhead {
  public:
-  Guarded(std::string name, std::unique_ptr<Task> task)
+  Guarded(std::string name, std::unique_ptr<Task> task, OnBadSample on_bad_sample)
       : name_(std::move(name)),
         task_(std::move(task)),
+        on_bad_sample_(on_bad_sample),
         tensors_(task_->Tensors()),
         samples_(task_->SampleCount()),
         data_hash_(task_->DataHash()),
@@ -147,7 +171,7 @@ class Guarded final : public Task, public Evaluates, public Generates, public Re
   }
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    LaneAccount account(input, sink, tensors_.size());
+    LaneAccount account(input, sink, tensors_.size(), on_bad_sample_);
     LaneOutput output;
     MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
       MUSTER_ASSIGN_OR_RETURN(output, task_->RunLane(input, account.Watched()));
@@ -219,6 +243,7 @@ class Guarded final : public Task, public Evaluates, public Generates, public Re
 
   const std::string name_;
   const std::unique_ptr<Task> task_;
+  const OnBadSample on_bad_sample_;
   const std::vector<TensorSpec> tensors_;
   const uint64_t samples_;
   const std::string data_hash_;
@@ -227,12 +252,13 @@ class Guarded final : public Task, public Evaluates, public Generates, public Re
 };
 
 absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
-    const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
+    const std::string& name, OnBadSample on_bad_sample,
+    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Task> task, make());
   if (task == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat("task ", name, " is not made, without a reason"));
-  return std::make_unique<Guarded>(name, std::move(task));
+  return std::make_unique<Guarded>(name, std::move(task), on_bad_sample);
 }
 
 // In a handler of whatever it throws. `when`: "when it is made".
@@ -261,9 +287,11 @@ absl::Status StatusOfThrown(const std::string& name, const char* when) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
-    const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
+    const std::string& name, OnBadSample on_bad_sample,
+    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
   try {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Guarded> task, MakeUnchecked(name, make));
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Guarded> task,
+                            MakeUnchecked(name, on_bad_sample, make));
     MUSTER_RETURN_IF_ERROR(task->Check());
     return task;
   } catch (...) {

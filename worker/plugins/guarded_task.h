@@ -8,13 +8,16 @@
 
 #include "absl/status/statusor.h"
 #include "muster/task.h"
+#include "muster/task_options.h"
 
 namespace muster::worker {
 
 // kFailedPrecondition: `make` throws or brings nothing, or the task tells of itself what cannot be.
-// `name` is what errors call it. The result has the abilities of the task.
+// `name` is what errors call it. The result has the abilities of the task. `on_bad_sample`: whether
+// its lanes may leave out samples.
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
-    const std::string& name, const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make);
+    const std::string& name, OnBadSample on_bad_sample,
+    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make);
 
 // Likewise of what it does before it is made (TaskType::prepare). kResourceExhausted: there is no
 // memory or disk for it.

@@ -48,7 +48,8 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), prepared.status()));
   made.prepared = *std::move(prepared);
   if (made.prepared != nullptr) options.prepared = made.prepared->files();
-  auto task = MakeGuarded(info.name, [&] { return plugin.type.make(options); });
+  auto task =
+      MakeGuarded(info.name, options.data.on_bad_sample, [&] { return plugin.type.make(options); });
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), task.status()));
   made.task = *std::move(task);
   return made;
@@ -80,7 +81,8 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
   const auto make = [&] { return MakeTask(training, copied, std::move(file), part); };
   // What a job's model throws is the job's error.
   absl::StatusOr<std::unique_ptr<Task>> task =
-      BringsItsModel(info.name) ? MakeGuarded(info.name, make) : make();
+      BringsItsModel(info.name) ? MakeGuarded(info.name, training.data.on_bad_sample, make)
+                                : make();
   MUSTER_RETURN_IF_ERROR(task.status());
   made.task = *std::move(task);
   return made;

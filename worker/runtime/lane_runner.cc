@@ -8,6 +8,7 @@
 #include "lib/base/check.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
+#include "lib/domain/left_out.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/float_env.h"
 
@@ -53,6 +54,7 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   const Moment computing = Now();
   absl::StatusOr<LaneOutput> output = Compute(step, lane, range.epoch, samples, parameters, sink);
+  if (output.ok()) MUSTER_RETURN_IF_ERROR(TellLeftOut(step, lane, *output, sink));
   const std::vector<Placed>& tensors = layout_.tensors();
   for (size_t t = 0; t < tensors.size() && output.ok(); ++t)
     if (tensors[t].spec.kind == TensorKind::kSum) sink.ready(t);
@@ -62,6 +64,22 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   metrics_.compute.Add(ran - input_of_task);
   metrics_.samples.Add(static_cast<double>(samples.size()));
   return output;
+}
+
+// A guarded task (worker/plugins) leaves out what it may.
+absl::Status LaneRunner::TellLeftOut(Step step, LaneId lane, const LaneOutput& output,
+                                     const GradientSink& sink) {
+  if (output.left_out.empty()) return absl::OkStatus();
+  if (!LeavesOut(training_))
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", step.value(), ", lane ", lane.value(), ": task ", training_.task,
+                     " leaves out samples, and data.on_bad_sample is stop"));
+  const uint64_t first = FirstOfLane(training_, task_.SampleCount(), step, lane);
+  std::vector<uint64_t> positions;
+  for (const uint32_t position : output.left_out) positions.push_back(first + position);
+  const auto model = static_cast<size_t>(layout_.model_elements());
+  places_.WriteLeftOut(positions, sink.gradient.subspan(model));
+  return absl::OkStatus();
 }
 
 absl::Status LaneRunner::Measure(Step step, LaneId lane, absl::Span<const float> parameters,

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/failpoint.h"
+#include "lib/domain/validation.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "muster/task.h"
@@ -30,14 +31,16 @@ class LaneRunner {
         counter_(counter),
         metrics_(metrics),
         failpoints_(failpoints),
-        goes_on_(std::move(goes_on)) {}
+        goes_on_(std::move(goes_on)),
+        places_(training.validation, layout) {}
 
   bool Empty(Step step, LaneId lane) const;
   // Tells a task that reads ahead what will be run: `lanes` of `step` in their order, and of the
   // step after it, where that is below `end`.
   absl::Status TellComing(Step step, absl::Span<const LaneId> lanes, Step end);
   // As Task::RunLane, of all tensors of the layout: where the step measures, the lane's share of it
-  // comes first. An empty lane runs nothing else: weight 0, and every tensor is final at once.
+  // comes first, and where samples can be left out, it says which were. An empty lane runs nothing
+  // else: weight 0, and every tensor is final at once.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
                                  absl::Span<const float> parameters, const GradientSink& sink);
   // Once more, to look at what it gives: no work for the job, so it is not counted. `gradient` is
@@ -53,6 +56,8 @@ class LaneRunner {
 
   absl::Status Measure(Step step, LaneId lane, absl::Span<const float> parameters,
                        const GradientSink& sink);
+  absl::Status TellLeftOut(Step step, LaneId lane, const LaneOutput& output,
+                           const GradientSink& sink);
 
   Task& task_;
   const Layout& layout_;
@@ -62,6 +67,7 @@ class LaneRunner {
   TrainMetrics& metrics_;
   Failpoints& failpoints_;
   const std::function<void()> goes_on_;
+  const SumPlaces places_;
   int64_t lanes_run_ = 0;
 };
 

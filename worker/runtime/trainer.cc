@@ -15,6 +15,7 @@
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/domain/buckets.h"
+#include "lib/domain/left_out.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
@@ -145,6 +146,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   environment.tensors = task_->Tensors();
   MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckBest(job.spec));
+  if (LeavesOut(job.spec.training)) environment.tensors.push_back(LeftOutTensor(job.spec.training));
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
   MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.ModelSpace()));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->Bind(draft->layout));

@@ -235,12 +235,16 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
       parameters_[i].mutable_grad() = gradients.tensors[i];
     module_->train();
     output.input_seconds = SecondsOf(work.make_batch);
-    output.weight = work.weight();
-    SeedTorch(input.seed);
-    const at::Tensor sum = work.loss();
-    output.loss = sum.item<double>();
+    if (work.left_out) output.left_out = work.left_out();
+    at::Tensor sum;
+    if (output.left_out.size() < input.samples.size()) {
+      output.weight = work.weight();
+      SeedTorch(input.seed);
+      sum = work.loss();
+      output.loss = sum.item<double>();
+    }
     sink.outcome(output);
-    sum.backward();
+    if (sum.defined()) sum.backward();
     for (size_t i = 0; i < parameters_.size(); ++i) Finish(i);
   });
   const absl::Status finished = status.ok() ? FinishBuffers(sink.gradient) : status;

@@ -34,6 +34,9 @@ struct LaneWork {
   std::function<void()> make_batch;  // counts as input
   std::function<int64_t()> weight;   // after that
   std::function<at::Tensor()> loss;  // forward, in training mode: a scalar
+  // Those that the batch is without, as LaneOutput::left_out; where it is without all of them, the
+  // others are not asked for. Null: none.
+  std::function<std::vector<uint32_t>()> left_out{};
 };
 
 // Used by one thread. Between lanes the module's parameters point at the last span and must not be
@@ -63,8 +66,8 @@ class FlatModule {
   absl::Status Attach(absl::Span<const float> parameters);
 
   // One lane: attach, the batch, seed, loss, backward. Calls sink.outcome before the latter, then
-  // sink.ready as gradients become final, then for tensors without a gradient, then for buffers.
-  // Spans are 64-byte aligned.
+  // sink.ready as gradients become final, then for tensors without a gradient, then for buffers,
+  // which stay as they are where no sample is left. Spans are 64-byte aligned.
   absl::StatusOr<LaneOutput> Run(const LaneInput& input, GradientSink& sink, const LaneWork& work);
 
   // Attaches and runs `work` in evaluation mode without gradients.

@@ -27,6 +27,10 @@ at::Tensor IdsOf(absl::Span<const uint64_t> samples) {
   return ids;
 }
 
+bool AllAreLeftOut(const Tensors& batch) {
+  return !batch.empty() && batch[0].dim() > 0 && batch[0].size(0) == 0;
+}
+
 }  // namespace
 
 void Seed(uint64_t seed, uint64_t use) { worker::SeedTorch(Mix64(seed, use)); }
@@ -69,26 +73,29 @@ absl::Status AnyModuleTask::WithState(absl::Span<const float> parameters,
   return parts_->flat.Evaluate(parameters, work);
 }
 
-AnyModuleTask::Batch AnyModuleTask::BatchOf(const LaneInput&, const at::Tensor& samples) {
-  return MakeBatch(samples);
+LaneBatch AnyModuleTask::BatchOf(const LaneInput&, const at::Tensor& samples) {
+  return {MakeBatch(samples)};
 }
 
 absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, GradientSink sink) {
   MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, parts_->flat.space(), SampleCount()));
   const at::Tensor samples = IdsOf(input.samples);
-  Batch batch;
+  LaneBatch batch;
   return parts_->flat.Run(input, sink,
                           {.make_batch = [&] { batch = BatchOf(input, samples); },
-                           .weight = [&] { return WeightOf(batch); },
-                           .loss = [&] { return LossOf(batch); }});
+                           .weight = [&] { return WeightOf(batch.tensors); },
+                           .loss = [&] { return LossOf(batch.tensors); },
+                           .left_out = [&] { return batch.left_out; }});
 }
 
 absl::StatusOr<std::vector<TaskMetricSum>> AnyModuleTask::Evaluate(
     absl::Span<const uint64_t> samples, absl::Span<const float> parameters) {
   MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
-  std::vector<TaskMetricSum> sums;
-  MUSTER_RETURN_IF_ERROR(
-      parts_->flat.Evaluate(parameters, [&] { sums = MeasureOf(MakeBatch(IdsOf(samples))); }));
+  std::vector<TaskMetricSum> sums(Metrics().size());
+  MUSTER_RETURN_IF_ERROR(parts_->flat.Evaluate(parameters, [&] {
+    const Batch batch = MakeBatch(IdsOf(samples));
+    if (!AllAreLeftOut(batch)) sums = MeasureOf(batch);
+  }));
   return sums;
 }
 

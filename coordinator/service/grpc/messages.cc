@@ -113,6 +113,7 @@ void Fill(const JobAudit& from, v1::AuditResponse& to) {
   to.set_samples(from.samples);
   to.set_skipped_steps(from.skipped_steps);
   to.set_skipped_samples(from.skipped_samples);
+  to.set_left_out_samples(from.left_out_samples);
   to.set_lanes(from.lanes);
   for (const JobAudit::Fork& fork : from.lineages) {
     v1::AuditResponse::Fork& added = *to.add_lineages();

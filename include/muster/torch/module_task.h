@@ -37,6 +37,13 @@ using Tensors = std::vector<at::Tensor>;
 // its data. Lanes and first weights are seeded already.
 void Seed(uint64_t seed, uint64_t use);
 
+// The samples of a lane, and which of them are left out and in no tensor, since they cannot be read
+// (data.on_bad_sample: skip): positions in those that were asked for, ascending.
+struct LaneBatch {
+  Tensors tensors;
+  std::vector<uint32_t> left_out{};
+};
+
 // Of any module; derive from ModuleTask below, which knows its type.
 class AnyModuleTask : public Task, public Evaluates {
  public:
@@ -61,7 +68,7 @@ class AnyModuleTask : public Task, public Evaluates {
 
   virtual Batch MakeBatch(const at::Tensor& samples) = 0;
   // Of a lane's samples.
-  virtual Batch BatchOf(const LaneInput& input, const at::Tensor& samples);
+  virtual LaneBatch BatchOf(const LaneInput& input, const at::Tensor& samples);
   virtual at::Tensor LossOf(const Batch& batch) = 0;
   virtual int64_t WeightOf(const Batch& batch) const = 0;
   virtual std::vector<TaskMetricSum> MeasureOf(const Batch& batch) = 0;
@@ -92,7 +99,8 @@ class ModuleTask : public AnyModuleTask {
         net_(std::dynamic_pointer_cast<typename Holder::ContainedType>(made())) {}
 
   // What Loss needs of these samples (ids: int64, one dimension, in any order): at least one
-  // tensor, whose first dimension is that of the samples. Its time counts as input.
+  // tensor, whose first dimension is that of the samples (without those that are left out). Its
+  // time counts as input.
   Tensors MakeBatch(const at::Tensor& samples) override = 0;
 
   // The forward pass: a scalar, the SUM of the samples' losses.
@@ -120,13 +128,15 @@ class ModuleTask : public AnyModuleTask {
 // thread.
 class DataBatches {
  public:
-  explicit DataBatches(std::unique_ptr<const DataSet> set);
+  explicit DataBatches(std::unique_ptr<const DataSet> set,
+                       OnBadSample on_bad_sample = OnBadSample::kStop);
   ~DataBatches();
 
   const DataSet& set() const;
   absl::Status Coming(std::vector<ComingLane> lanes);  // as ReadsAhead
-  // A tensor for each field, whose first dimension is that of the samples. Throws TaskError.
-  Tensors Take(int64_t epoch, absl::Span<const uint64_t> samples);
+  // A tensor for each field, whose first dimension is that of the samples that are not left out.
+  // Throws TaskError.
+  LaneBatch Take(int64_t epoch, absl::Span<const uint64_t> samples);
 
  private:
   struct Parts;
@@ -166,13 +176,15 @@ class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
   // Of a data set of one's own.
   template <class Make>
   DataModuleTask(const TaskOptions& options, std::unique_ptr<const DataSet> set, Make make)
-      : DataModuleTask(options, std::make_unique<DataBatches>(std::move(set)), std::move(make)) {}
+      : DataModuleTask(options,
+                       std::make_unique<DataBatches>(std::move(set), options.data.on_bad_sample),
+                       std::move(make)) {}
 
   const DataSet& data() const { return batches_->set(); }
   Tensors MakeBatch(const at::Tensor& samples) final {
     const int64_t* ids = samples.data_ptr<int64_t>();
     const std::vector<uint64_t> these(ids, ids + samples.numel());
-    return batches_->Take(-1, these);
+    return batches_->Take(-1, these).tensors;
   }
 
  private:
@@ -182,7 +194,7 @@ class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
                            [make = std::move(make), set = &batches->set()] { return make(*set); }),
         batches_(std::move(batches)) {}
 
-  Tensors BatchOf(const LaneInput& input, const at::Tensor&) final {
+  LaneBatch BatchOf(const LaneInput& input, const at::Tensor&) final {
     return batches_->Take(input.epoch, input.samples);
   }
 

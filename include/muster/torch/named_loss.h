@@ -94,9 +94,13 @@ class NamedLossTask : public DataModuleTask<Holder> {
   // Whether module, data and loss fit, by the first samples. For the constructor of who derives
   // from it; throws TaskError.
   void TryOutput() {
-    const DataSet& set = this->data();
-    const auto samples = static_cast<int64_t>(std::min<uint64_t>(set.Samples(), 2));
-    const Tensors batch = this->MakeBatch(at::arange(samples, at::kLong));
+    Tensors batch;
+    const auto samples = static_cast<int64_t>(std::min<uint64_t>(this->data().Samples(), 64));
+    // Of the first of them some may be left out.
+    for (int64_t first = 0; first < samples && (batch.empty() || batch.back().size(0) == 0);
+         first += 2)
+      batch = this->MakeBatch(at::arange(first, std::min(first + 2, samples), at::kLong));
+    if (batch.back().size(0) == 0) return;
     this->net()->eval();
     loss_.Try([&] { return Output(this->net(), InputsOf(batch)); }, batch.back());
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/status.h"
+#include "lib/data/read_good.h"
 #include "lib/kernels/float_env.h"
 
 namespace muster {
@@ -14,11 +15,15 @@ namespace {
 // Enough that a slice costs more than to hand it out, and so few that threads share a lane.
 constexpr size_t kSliceBytes = size_t{256} << 10;
 
-// A data set may be anybody's: what it throws is an error here.
-absl::Status ReadInto(const DataSet& set, int64_t epoch, absl::Span<const uint64_t> ids,
-                      Batch& batch, size_t first) {
+// Positions in `ids` of those that are left out. A data set may be anybody's: what it throws is an
+// error here.
+absl::StatusOr<std::vector<uint32_t>> ReadInto(const DataSet& set, OnBadSample on_bad_sample,
+                                               int64_t epoch, absl::Span<const uint64_t> ids,
+                                               Batch& batch, size_t first) {
   try {
-    return set.ReadInto(epoch, ids, batch, first);
+    if (on_bad_sample == OnBadSample::kSkip) return ReadGood(set, epoch, ids, batch, first);
+    MUSTER_RETURN_IF_ERROR(set.ReadInto(epoch, ids, batch, first));
+    return std::vector<uint32_t>();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("no memory to read samples");
   } catch (const std::exception& thrown) {
@@ -41,9 +46,10 @@ absl::Status Make(const DataSet& set, size_t samples, Batch& batch) {
 
 }  // namespace
 
-Loader::Loader(const DataSet& set, int threads, size_t most_bytes)
+Loader::Loader(const DataSet& set, int threads, size_t most_bytes, OnBadSample on_bad_sample)
     : set_(set),
       most_bytes_(most_bytes),
+      on_bad_sample_(on_bad_sample),
       slice_(std::max<size_t>(
           1, kSliceBytes / std::max<size_t>(1, Batch::BytesFor(set.Fields(), 1)))) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
@@ -113,17 +119,20 @@ Loader::Slice Loader::HandOut(Lane& lane) {
 void Loader::Read(Lane& lane) {
   const Slice slice = HandOut(lane);
   mutex_.Unlock();
-  const absl::Status status =
-      ReadInto(set_, lane.wanted.epoch,
+  const absl::StatusOr<std::vector<uint32_t>> left_out =
+      ReadInto(set_, on_bad_sample_, lane.wanted.epoch,
                absl::MakeConstSpan(lane.wanted.samples).subspan(slice.first, slice.count),
                lane.batch, slice.first);
   mutex_.Lock();
   lane.done += slice.count;
   // The same error whichever thread was faster.
-  if (!status.ok() && slice.first < lane.bad_from) {
+  if (!left_out.ok() && slice.first < lane.bad_from) {
     lane.bad_from = slice.first;
-    lane.status = status;
+    lane.status = left_out.status();
   }
+  if (left_out.ok())
+    for (const uint32_t position : *left_out)
+      lane.left_out.push_back(static_cast<uint32_t>(slice.first) + position);
   if (lane.done == lane.wanted.samples.size()) changed_.NotifyAll();
 }
 
@@ -151,7 +160,8 @@ void Loader::Run() {
   }
 }
 
-absl::StatusOr<Batch> Loader::Take(int64_t epoch, absl::Span<const uint64_t> ids) {
+absl::StatusOr<Batch> Loader::Take(int64_t epoch, absl::Span<const uint64_t> ids,
+                                   std::vector<uint32_t>* left_out) {
   const MutexLock lock(mutex_);
   LanePtr lane = Find(epoch, ids);
   if (lane == nullptr || !lane->has_batch) {
@@ -167,6 +177,9 @@ absl::StatusOr<Batch> Loader::Take(int64_t epoch, absl::Span<const uint64_t> ids
   while (lane->handed_out < ids.size()) Read(*lane);
   while (lane->done < ids.size()) changed_.Wait(mutex_);
   MUSTER_RETURN_IF_ERROR(lane->status);
+  // Slices end in any order.
+  std::sort(lane->left_out.begin(), lane->left_out.end());
+  if (left_out != nullptr) *left_out = std::move(lane->left_out);
   return std::move(lane->batch);
 }
 

@@ -20,7 +20,9 @@ class Loader {
  public:
   // `set` outlives it. What is read and not taken yet has at most `most_bytes`, or is one lane.
   // Without threads all is read when it is taken.
-  Loader(const DataSet& set, int threads, size_t most_bytes);
+  // With kSkip a bad sample is left out of its lane, else it is an error.
+  Loader(const DataSet& set, int threads, size_t most_bytes,
+         OnBadSample on_bad_sample = OnBadSample::kStop);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
@@ -29,7 +31,10 @@ class Loader {
   void Coming(std::vector<ComingLane> lanes);
 
   // What set.Read gives, read before or now, as far as it is missing, also by the calling thread.
-  absl::StatusOr<Batch> Take(int64_t epoch, absl::Span<const uint64_t> ids);
+  // `left_out`, where the caller gives it: the positions in `ids` of those that are left out, whose
+  // rows say nothing; ascending.
+  absl::StatusOr<Batch> Take(int64_t epoch, absl::Span<const uint64_t> ids,
+                             std::vector<uint32_t>* left_out = nullptr);
 
  private:
   // A lane, cut into slices, which threads read into one batch.
@@ -41,6 +46,7 @@ class Loader {
     size_t done = 0;             // samples
     size_t bad_from = SIZE_MAX;  // first sample of the first slice that failed
     absl::Status status;         // of that
+    std::vector<uint32_t> left_out;
   };
   using LanePtr = std::shared_ptr<Lane>;
   struct Slice {
@@ -58,6 +64,7 @@ class Loader {
 
   const DataSet& set_;
   const size_t most_bytes_;
+  const OnBadSample on_bad_sample_;
   const size_t slice_;  // samples
   Mutex mutex_;
   CondVar changed_;

@@ -25,7 +25,7 @@ struct Setup {
   NumericEnvironment environment;
   Layout layout;
   UpdateRules rules;
-  SumPlaces sums;  // of a job with validation
+  SumPlaces sums;  // of a job with validation, or one that leaves out bad samples
   int64_t total_steps = 0;
   std::string checkpoint_dir;      // absolute
   int slots = 0;                   // SlotCount(spec.training)

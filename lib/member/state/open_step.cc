@@ -213,6 +213,7 @@ void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& 
   if (done.measured) {
     if (done.Measures()) record.measures = done.measured->measures;
     record.cuts = CutsIn(*done.measured, done.step);
+    if (!done.skipped) record.left_out = done.measured->left_out;
   }
   for (size_t c = 0; c < done.meta.size(); ++c) {
     const bool has = config.role == Role::kWorker || view.owner_of[c] == me;

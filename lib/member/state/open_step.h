@@ -94,7 +94,7 @@ class OpenStep {
   void AddResult(const ChunkResult& result, std::vector<JobCommand> commands);
   // Of a worker, when every result is here.
   std::optional<Apply> ApplyWhenComplete() const;
-  // What state(step + 1) tells of measures, once it is there.
+  // What the sums in state(step + 1) tell, once it is there.
   void SetMeasured(std::optional<MeasuredState> measured) {
     if (measured) measured_ = std::move(measured);
   }
@@ -145,9 +145,9 @@ struct HeldState {
   bool HaltsIn(const View& view) const { return step() >= view.end || (closed && closed->Stops()); }
 };
 
-// Weight, loss and measures of a step, as its results tell. Those of a buffer are of lane 0 alone,
-// so who has no result of a parameter knows neither; and where there are sums only those know all
-// who have them.
+// Weight, loss, measures and what was left out of a step, as its results tell. Those of a buffer
+// are of lane 0 alone, so who has no result of a parameter knows neither; and where there are sums
+// only those know all who have them.
 void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
                 StepRecord& record);
 // The record of a step that was done in this view.

@@ -11,9 +11,9 @@ constexpr size_t kRecordsFrameBytes = 256 << 10;
 // An upper bound of what a record takes in a frame, and of what the coordinator makes of it when
 // the lane holders are not told.
 size_t BytesOf(const StepRecord& record) {
-  constexpr size_t kFixed = 160, kCommand = 16, kName = 64, kMeasure = 24;
+  constexpr size_t kFixed = 160, kCommand = 16, kName = 64, kMeasure = 24, kPosition = 4;
   return kFixed + record.lane_holders.size() * kName + record.commands.size() * kCommand +
-         record.measures.size() * kMeasure;
+         record.measures.size() * kMeasure + record.left_out.size() * kPosition;
 }
 
 // As the coordinator is told it.

@@ -60,7 +60,7 @@ JobJournal EverythingSet() {
   job.views = 4;
   job.recoveries = 2;
   job.rewinds = 1;
-  job.skipped = 3;
+  job.tally = {3, 5};
   LaneAccount::Value lanes{16, 17, 18, {}};
   lanes.departed[{1, ~0ull}].lost = true;
   lanes.departed[{5, 6}] = {
@@ -110,7 +110,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.views, b.views);
   EXPECT_EQ(a.recoveries, b.recoveries);
   EXPECT_EQ(a.rewinds, b.rewinds);
-  EXPECT_EQ(a.skipped, b.skipped);
+  EXPECT_EQ(a.tally, b.tally);
   EXPECT_EQ(a.lanes, b.lanes);
   EXPECT_EQ(a.ending.digest, b.ending.digest);
   EXPECT_EQ(a.ending.sample, b.ending.sample);

@@ -798,7 +798,7 @@ TEST(NotFinite, StopsTheJobAfterACheckpointAndNamesLaneAndSamples) {
   EXPECT_THAT(desk.Told(), IsEmpty()) << "known, of another lineage, no lane of the job";
   desk.Record(kA, 3, {}, "job", /*skipped=*/true);
   EXPECT_EQ(desk.Job().ending.stop_at, Step(4));
-  EXPECT_EQ(desk.Job().skipped, 1);
+  EXPECT_EQ(desk.Job().tally.skipped, 1);
   Commit(desk, 4, false);
   EXPECT_EQ(desk.Drain<ComputeDigest>().size(), 1u);
   desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
@@ -2582,7 +2582,7 @@ TEST(Restart, TheNameOfALaneOfTheLastStepIsWaitedForAnew) {
     else
       LetPass(desk, milliseconds(300));
     EXPECT_EQ(desk.Job().phase, JobPhase::kDone);
-    EXPECT_EQ(desk.Job().skipped, 1);
+    EXPECT_EQ(desk.Job().tally.skipped, 1);
   }
 }
 

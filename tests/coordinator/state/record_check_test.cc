@@ -181,6 +181,48 @@ TEST(RecordCheck, NamesTheFieldThatNoSoundMemberTells) {
   for (const Case& c : cases) ExpectFault(c);
 }
 
+void LeaveOut(JobJournal& job) { job.spec.training.data.on_bad_sample = OnBadSample::kSkip; }
+
+TEST(RecordCheck, TakesSamplesThatAreLeftOutWhereTheJobLeavesOut) {
+  const std::vector<Case> cases = {
+      {"of a job that stops",
+       [](StepRecord& r, JobJournal&) {
+         r.left_out = {1};
+         r.weight = 3;
+       },
+       "samples are left out, and data.on_bad_sample is stop"},
+      {"one that the step has not",
+       [](StepRecord& r, JobJournal& job) {
+         LeaveOut(job);
+         r.left_out = {4};
+         r.weight = 3;
+       },
+       "sample 4 of 4 is left out"},
+      {"the weight of all samples",
+       [](StepRecord& r, JobJournal& job) {
+         LeaveOut(job);
+         r.left_out = {1, 2};
+       },
+       "its weight is 4 for 2 samples"},
+      {"of a skipped step",
+       [](StepRecord& r, JobJournal& job) {
+         LeaveOut(job);
+         r.left_out = {1};
+         r.weight = 3;
+         r.skipped = true;
+       },
+       "it tells which samples were left out, and cannot know"},
+      {"as it should be",
+       [](StepRecord& r, JobJournal& job) {
+         LeaveOut(job);
+         r.left_out = {1, 3};
+         r.weight = 2;
+       },
+       ""},
+  };
+  for (const Case& c : cases) ExpectFault(c);
+}
+
 TEST(RecordCheck, TakesMeasuresExactlyWhereTheStepMeasures) {
   const std::vector<Case> cases = {
       {"a measure of a job without any",

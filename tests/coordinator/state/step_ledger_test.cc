@@ -62,7 +62,7 @@ std::vector<std::string> Said(const std::vector<Action>& actions) {
 }
 
 TEST(StepLedger, PersistsEachRecordOnceAndCountsThoseWithoutAGap) {
-  StepLedger ledger("job", true, Step(3), 0, {});
+  StepLedger ledger("job", true, Step(3), {}, {});
   EXPECT_THAT(PersistedSteps(ledger.Add("w0", {Record(4), Record(3)}, {})), ElementsAre(4, 3));
   EXPECT_EQ(ledger.recorded(), Step(5));
   EXPECT_THAT(PersistedSteps(ledger.Add("w1", {Record(3), Record(4)}, {})), IsEmpty());
@@ -85,7 +85,7 @@ TEST(StepLedger, LaneHoldersThatAreNotToldAreThoseOfTheView) {
     record->view = view.number;
     record->lane_holders = {};
   }
-  StepLedger ledger("job", true, Step(3), 0, {});
+  StepLedger ledger("job", true, Step(3), {}, {});
   const std::vector<Action> actions = ledger.Add("w0", {third, fourth}, view);
   const auto* persisted = std::get_if<PersistRecords>(&actions.at(0));
   ASSERT_NE(persisted, nullptr);
@@ -96,7 +96,7 @@ TEST(StepLedger, LaneHoldersThatAreNotToldAreThoseOfTheView) {
 }
 
 TEST(StepLedger, SaysWhoDoesNotAgree) {
-  StepLedger ledger("job", true, Step(0), 0, {});
+  StepLedger ledger("job", true, Step(0), {}, {});
   ledger.Add("w0", {Record(0)}, {});
   EXPECT_THAT(Said(ledger.Add("w1", {Record(0)}, {})), IsEmpty());
   EXPECT_THAT(
@@ -115,7 +115,7 @@ TEST(StepLedger, WhoDoesNotKnowTheWeightTellsOnlyItsFingerprint) {
   of_buffers.without_weight = true;
   for (const bool first : {true, false})
     for (const bool reproducible : {true, false}) {
-      StepLedger ledger("job", reproducible, Step(0), 0, {});
+      StepLedger ledger("job", reproducible, Step(0), {}, {});
       std::vector<Action> all;
       for (const bool buffers : {first, !first}) {
         const StepRecord record = buffers ? of_buffers : WithPart(0, 5, false);
@@ -131,7 +131,7 @@ TEST(StepLedger, WhoDoesNotKnowTheWeightTellsOnlyItsFingerprint) {
 
 // In free order each chunk rounds the loss in its own way.
 TEST(StepLedger, InFreeOrderLossesOfServersMayDiffer) {
-  StepLedger ledger("job", false, Step(0), 0, {});
+  StepLedger ledger("job", false, Step(0), {}, {});
   ledger.Add("s0", {Record(0, 8)}, {});
   EXPECT_THAT(Said(ledger.Add("s1", {Record(0, 8.000000001)}, {})), IsEmpty());
   StepRecord lighter = Record(0);
@@ -140,7 +140,7 @@ TEST(StepLedger, InFreeOrderLossesOfServersMayDiffer) {
 }
 
 TEST(StepLedger, PartsOfServersCountWhenAllAreThere) {
-  StepLedger ledger("job", true, Step(0), 0, {});
+  StepLedger ledger("job", true, Step(0), {}, {});
   EXPECT_THAT(PersistedFingerprints(ledger.Add("s0", {WithPart(0, 5, false)}, TwoOwners())),
               IsEmpty());
   EXPECT_THAT(PersistedFingerprints(ledger.Add("s0", {WithPart(0, 5, false)}, TwoOwners())),
@@ -154,7 +154,7 @@ TEST(StepLedger, PartsOfServersCountWhenAllAreThere) {
 
 TEST(StepLedger, WhatARewindVoidedIsComparedWithWhatFollows) {
   for (const bool reproducible : {true, false}) {
-    StepLedger ledger("job", reproducible, Step(0), 0, {});
+    StepLedger ledger("job", reproducible, Step(0), {}, {});
     ledger.Add("w0", {Record(0), WithPart(1, 5, true), Record(2)}, {});
     ledger.Rewind(Step(1), 0);
     EXPECT_EQ(ledger.recorded(), Step(1));
@@ -172,12 +172,12 @@ TEST(StepLedger, WhatARewindVoidedIsComparedWithWhatFollows) {
 // ---- steps that were not finite
 
 TEST(StepLedger, CountsSkippedStepsOfTheHistory) {
-  StepLedger ledger("job", true, Step(0), 2, {});
+  StepLedger ledger("job", true, Step(0), {.skipped = 2}, {});
   StepRecord bad = Record(1, std::nan(""));
   bad.skipped = true;
   EXPECT_THAT(Said(ledger.Add("w0", {Record(0), bad, Record(2)}, {})),
               ElementsAre("step 1 is not finite (loss nan): nothing of it was applied"));
-  EXPECT_EQ(ledger.skipped(), 3) << "two before";
+  EXPECT_EQ(ledger.tally().skipped, 3) << "two before";
   EXPECT_EQ(ledger.SkippedBefore(Step(1)), 2);
   EXPECT_EQ(ledger.SkippedBefore(Step(2)), 3);
   EXPECT_TRUE(ledger.WasSkipped(Step(1)));
@@ -188,11 +188,11 @@ TEST(StepLedger, CountsSkippedStepsOfTheHistory) {
   EXPECT_THAT(Said(ledger.Add("w1", {bad}, {})),
               ElementsAre(HasSubstr("records of step 1 disagree")));
   ledger.Rewind(Step(1), 2);
-  EXPECT_EQ(ledger.skipped(), 2);
+  EXPECT_EQ(ledger.tally().skipped, 2);
 }
 
 TEST(StepLedger, NotesEachLaneThatIsNotFiniteOnce) {
-  StepLedger ledger("job", true, Step(0), 0, {});
+  StepLedger ledger("job", true, Step(0), {}, {});
   EXPECT_THAT(ledger.NoteLanes(Step(1), {LaneId(2), LaneId(3)}), ElementsAre(LaneId(2), LaneId(3)));
   EXPECT_THAT(ledger.NoteLanes(Step(1), {LaneId(1), LaneId(3)}), ElementsAre(LaneId(1)));
   EXPECT_THAT(ledger.LanesNotFinite(Step(1)), ElementsAre(LaneId(1), LaneId(2), LaneId(3)));

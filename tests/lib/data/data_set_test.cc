@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "lib/data/image.h"
+#include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
 #include "tests/lib/data/written_files.h"
 
@@ -827,6 +828,39 @@ TEST(DataSet, ImagesOfUnequalSizeAskForASize) {
   ASSERT_NE(set, nullptr);
   EXPECT_THAT(std::string(set->Read(0, std::vector<uint64_t>{1}).status().message()),
               HasSubstr(other + ": it has 4 by 5 pixels, and the first one 4 by 4"));
+}
+
+// What is wrong with a sample alone is told apart from what is wrong with a file or the job.
+TEST(DataSet, ABrokenImageIsABadSampleAndAChangedFileIsNot) {
+  const Files files;
+  const std::string sound = Png(Slope(4, 4));
+  files.Write("a/1.png", sound.substr(0, 10));
+  files.Write("a/2.png", sound);
+  files.Write("a/3.png", sound.substr(0, sound.size() - 20));
+  files.Write("a/4.jpg", "no image at all");
+  const std::string changes = files.Write("a/5.png", sound);
+  DataSpec data = {.paths = {files.root()}, .format = DataFormat::kImages};
+  EXPECT_THAT(std::string(OpenDataSet(data, 1).status().message()), HasSubstr("1.png"))
+      << "its size is that of all others";
+  data.on_bad_sample = OnBadSample::kSkip;
+  const auto set = Opened(data);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->Samples(), 5u);
+  for (const uint64_t bad : {0, 2, 3}) {
+    const absl::Status status = set->Read(0, std::vector<uint64_t>{bad}).status();
+    EXPECT_TRUE(IsBadSample(status)) << status;
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  }
+  Batch batch(set->Fields(), 4);
+  const auto left_out = ReadGood(*set, 0, std::vector<uint64_t>{0, 1, 2, 3}, batch, 0);
+  ASSERT_TRUE(left_out.ok()) << left_out.status();
+  EXPECT_EQ(*left_out, (std::vector<uint32_t>{0, 2, 3}));
+  EXPECT_EQ(Values<float>(batch.row(0, 1)), (Read<float>(*set, 0, {1})));
+  files.Write("a/5.png", sound + "more");
+  const absl::Status changed = set->Read(0, std::vector<uint64_t>{4}).status();
+  EXPECT_TRUE(absl::IsDataLoss(changed) && !IsBadSample(changed)) << changed;
+  std::filesystem::remove(changes);
+  EXPECT_FALSE(ReadGood(*set, 0, std::vector<uint64_t>{0, 4}, batch, 0).ok());
 }
 
 TEST(DataSet, AnImageInNoFolderOfAClassIsNamed) {

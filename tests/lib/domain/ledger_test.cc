@@ -199,6 +199,25 @@ TEST(Audit, CountsSamplesOfSkippedStepsApart) {
             "in the final state");
 }
 
+TEST(Audit, CountsSamplesThatWereLeftOutApart) {
+  TrainingSpec training = CountingTraining();
+  std::vector<StepRecord> records = Steps(1, 0, 6);
+  records[1].left_out = {0, 3};
+  records[1].weight = 2;
+  EXPECT_THAT(ConclusionOf(records, training), testing::HasSubstr("data.on_bad_sample is stop"));
+  training.data.on_bad_sample = OnBadSample::kSkip;
+  const AuditReport report = Audit(training, kSamples, records);
+  EXPECT_TRUE(report.ok) << report.conclusion;
+  EXPECT_EQ(report.samples, 18u);
+  EXPECT_EQ(report.left_out_samples, 2u);
+  EXPECT_EQ(report.conclusion,
+            "each of 10 samples was used or left out exactly once in each of 2 full epochs; 6 "
+            "steps, each lane once; 2 uses of samples that cannot be read were left out, and the "
+            "ledger names them");
+  records[1].weight = 3;
+  EXPECT_THAT(ConclusionOf(records, training), testing::HasSubstr("has weight 3 for 2 samples"));
+}
+
 TEST(Audit, AcrossARewindFollowsTheRecordsThatCount) {
   const auto ancestry = Ancestry({Of(1, 0, 0), Of(2, 1, 2)}, Steps(1, 0, 5) + Steps(2, 2, 6),
                                  LineageNumber(2), Step(6));

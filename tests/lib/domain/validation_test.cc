@@ -91,7 +91,7 @@ class SumPlacesTest : public testing::Test {
     Values sum(size()), state(size());
     for (const Values& terms : lanes)
       for (size_t i = 0; i < sum.size(); ++i) sum[i] += terms[i];
-    places_.Apply(Measuring(), Step(5), sum, state, absl::MakeSpan(state));
+    places_.Apply(Measuring(), /*samples=*/1000, Step(5), sum, state, absl::MakeSpan(state));
     return places_.Read(state);
   }
 
@@ -168,8 +168,8 @@ TEST_F(SumPlacesTest, WhatIsLearnedIsPartOfTheStateAlsoInPlace) {
   for (int64_t m = 0; m < 4; ++m) {
     const Values sum = TermsOf({{means[m] * 10, 10}, {0, 10}});
     const Step step(5 * (m + 1));
-    places_.Apply(training, step, sum, state, absl::MakeSpan(other));
-    places_.Apply(training, step, sum, state, absl::MakeSpan(state));
+    places_.Apply(training, /*samples=*/1000, step, sum, state, absl::MakeSpan(other));
+    places_.Apply(training, /*samples=*/1000, step, sum, state, absl::MakeSpan(state));
     EXPECT_EQ(state.size(), other.size());
     EXPECT_EQ(places_.Read(state), places_.Read(other));
   }

@@ -822,6 +822,33 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
   }
 }
 
+TEST(OnBadSample, SkipNeedsAPlaceForEachSampleOfAStep) {
+  const auto error = [](const std::string& task, const std::string& more) {
+    const auto spec = ParseJobYaml(
+        absl::StrCat("task: ", task, "\nsteps: 3\n",
+                     "data: {paths: [/a], format: images, on_bad_sample: skip}\n", more),
+        "a.yaml");
+    return std::string(spec.status().message());
+  };
+  EXPECT_EQ(error("mlp", "batch: 65536\nlanes: 16"), "");
+  EXPECT_THAT(error("mlp", "batch: 65537\nlanes: 16"),
+              HasSubstr("a.yaml:3: data.on_bad_sample: skip keeps account of 65536 samples of a "
+                        "step with 16 lanes, and the batch has 65537; take a smaller batch"));
+  EXPECT_THAT(error("mlp", "batch: 32768\naccumulate: 4"), HasSubstr("the batch has 131072"));
+  EXPECT_EQ(error("mlp", "batch: 12288\nlanes: 4096"), "");
+  EXPECT_THAT(error("mlp", "batch: 12289\nlanes: 4096"), HasSubstr("of 12288 samples"));
+  EXPECT_THAT(error("mlp", "batch: 4096\nlanes: 4096\nvalidation: {every_steps: 2, paths: [/b]}"),
+              HasSubstr("of 0 samples of a step with 4096 lanes and with validation"));
+  EXPECT_THAT(error("code-lm", ""), HasSubstr("code-lm does not"));
+  // It is part of what is hashed, and nothing else is.
+  const auto hash = [](const std::string& data) {
+    return TrainingHash(
+        Parsed(absl::StrCat("task: mlp\nsteps: 3\ndata: {paths: [/a], ", data, "}\n")).training);
+  };
+  EXPECT_EQ(hash("format: images"), hash("format: images, on_bad_sample: stop"));
+  EXPECT_NE(hash("format: images"), hash("format: images, on_bad_sample: skip"));
+}
+
 TEST(DataSet, FieldsAreForTasksThatReadOneAndForTheirFormat) {
   const auto error = [](const std::string& task, const std::string& data) {
     return std::string(

@@ -2,6 +2,7 @@
 // job stay at rest.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/domain/job.h"
+#include "lib/domain/left_out.h"
 #include "lib/task/registry.h"
 
 namespace muster {
@@ -78,6 +80,7 @@ class RandomJob {
                         data.format == DataFormat::kHdf5;
     const bool decoded =
         data.format == DataFormat::kImages || data.format == DataFormat::kWebDataset;
+    data.on_bad_sample = Pick(OnBadSample::kSkip);
     data.validation_share = Coin() ? 0 : 0.25;
     data.split_seed = Int<uint64_t>(0, 9);
     if (data.format == DataFormat::kText) {
@@ -259,6 +262,10 @@ class RandomJob {
       training.sync = Sync::kAllreduce;
     training.threads = Int(1, 1024);
     training.chunk_bytes = Int<int64_t>(1, 4096) * 64;
+    if (!LeavesOut(training)) return;
+    const int64_t most = MostSamplesWithPlaces(training);
+    if (most == 0) training.data.on_bad_sample = OnBadSample::kStop;
+    training.batch = std::min(training.batch, std::max<int64_t>(most, 1));
   }
 
   void FillRuntime(RuntimeSpec& runtime) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/domain/layout.h"
@@ -25,7 +26,10 @@ using ::testing::HasSubstr;
 absl::StatusOr<std::unique_ptr<Task>> Make(const std::string& does) {
   TaskOptions options;
   options.parameters["does"] = does;
-  return MakeGuarded("odd", [&] { return OddType().make(options); });
+  const bool may_leave_out =
+      absl::StartsWith(does, "leaves out") && does != "leaves out what it may not";
+  return MakeGuarded("odd", may_leave_out ? OnBadSample::kSkip : OnBadSample::kStop,
+                     [&] { return OddType().make(options); });
 }
 
 struct Oddity {
@@ -100,7 +104,17 @@ INSTANTIATE_TEST_SUITE_P(
                "has not told that tensor 0 is ready"},
         Oddity{"tells another outcome", absl::StatusCode::kFailedPrecondition, "returns weight 3"},
         Oddity{"tells another loss", absl::StatusCode::kFailedPrecondition,
-               "returns loss 1 and has told 0"}),
+               "returns loss 1 and has told 0"},
+        Oddity{"leaves out what it may not", absl::StatusCode::kFailedPrecondition,
+               "leaves out samples, and data.on_bad_sample is stop"},
+        Oddity{"leaves out a sample that there is not", absl::StatusCode::kFailedPrecondition,
+               "leaves out sample 9 of 2"},
+        Oddity{"leaves out a sample twice", absl::StatusCode::kFailedPrecondition,
+               "leaves out sample 1 of 2"},
+        Oddity{"leaves out all and weighs", absl::StatusCode::kFailedPrecondition,
+               "has weight 2 for 0 samples that are not left out"},
+        Oddity{"leaves out another sample", absl::StatusCode::kFailedPrecondition,
+               "returns other samples that are left out than it has told"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 
 TEST(GuardedTask, WhatDoesAsItShouldIsPassedOn) {
@@ -157,7 +171,9 @@ TEST(GuardedTask, IsToldWhatComesWhereTheTaskReadsAhead) {
   SetFloatEnvironment();
   EXPECT_EQ(Make("as it should").value()->reads_ahead(), nullptr);
   std::vector<ComingLane> told;
-  const auto task = MakeGuarded("reading", [&] { return std::make_unique<Reading>(told); }).value();
+  const auto task = MakeGuarded("reading", OnBadSample::kStop, [&] {
+                      return std::make_unique<Reading>(told);
+                    }).value();
   ASSERT_NE(task->reads_ahead(), nullptr);
   EXPECT_TRUE(task->reads_ahead()->Coming({{2, {7, 9}}}).ok());
   ASSERT_EQ(told.size(), 1u);

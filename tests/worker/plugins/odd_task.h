@@ -45,6 +45,10 @@ class OddTask : public Task {
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
     if (does_ == "weighs too much") output.weight = std::numeric_limits<int64_t>::max();
     if (does_ == "weighs too little") output.weight = -1;
+    if (does_ == "leaves out what it may not") output.left_out = {0};
+    if (does_ == "leaves out a sample that there is not") output.left_out = {9};
+    if (does_ == "leaves out a sample twice") output.left_out = {1, 1};
+    if (does_ == "leaves out all and weighs") output.left_out = {0, 1};
     if (does_ == "is ready too early") sink.ready(0);
     if (does_ != "never tells its outcome") sink.outcome(output);
     if (does_ == "tells its outcome twice") sink.outcome(output);
@@ -60,6 +64,7 @@ class OddTask : public Task {
     if (does_ != "is never ready") sink.ready(0);
     if (does_ == "tells another outcome") ++output.weight;
     if (does_ == "tells another loss") output.loss = 1;
+    if (does_ == "leaves out another sample") output.left_out = {1};
     return output;
   }
 

@@ -157,6 +157,7 @@ class Audit:
     samples: int = 0
     skipped_steps: int = 0
     skipped_samples: int = 0
+    left_out_samples: int = 0
     lanes: int = 0
     lineages: tuple[Lineage, ...] = field(default=(), metadata={"of": Lineage})
 

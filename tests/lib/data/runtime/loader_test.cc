@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstring>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -37,6 +38,7 @@ class Numbers final : public DataSet {
     }
     for (size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] == bad_) return absl::DataLossError(absl::StrCat("sample ", ids[i], " is bad"));
+      if (broken_.count(ids[i]) > 0) return BadSample("broken");
       if (ids[i] == thrown_) throw std::runtime_error("thrown");
       const absl::Span<std::byte> row = batch.row(0, first + i);
       const int64_t number = epoch * 1'000'000 + static_cast<int64_t>(ids[i]);
@@ -64,6 +66,7 @@ class Numbers final : public DataSet {
     return read_;
   }
   uint64_t bad_ = UINT64_MAX, thrown_ = UINT64_MAX;
+  std::set<uint64_t> broken_;
 
  private:
   const std::vector<DataField> fields_;
@@ -165,6 +168,44 @@ TEST(Loader, TheFirstBadSampleIsToldWhicheverThreadIsFaster) {
                 HasSubstr("sample 14 is bad"));
     EXPECT_TRUE(loader.Take(0, std::vector<uint64_t>{1}).ok());
   }
+}
+
+// In the order of the lane, whichever threads read it; other errors remain.
+TEST(Loader, BadSamplesAreLeftOutWhereTheyMayBe) {
+  Numbers set(kLarge);
+  set.broken_ = {14, 35, 0};
+  const ComingLane lane = Lane(0, 0, 20);
+  std::vector<uint32_t> right;
+  for (uint32_t i = 0; i < 20; ++i)
+    if (set.broken_.count(lane.samples[i]) > 0) right.push_back(i);
+  ASSERT_EQ(right.size(), 3u);
+  for (const int threads : {0, 1, 3})
+    for (const size_t numbers : {kSmall, kLarge}) {
+      Numbers sized(numbers);
+      sized.broken_ = set.broken_;
+      Loader loader(sized, threads, 1 << 24, OnBadSample::kSkip);
+      loader.Coming({lane});
+      std::vector<uint32_t> left_out;
+      const auto batch = loader.Take(0, lane.samples, &left_out);
+      ASSERT_TRUE(batch.ok()) << batch.status();
+      EXPECT_EQ(left_out, right);
+      for (uint32_t i = 0; i < 20; ++i) {
+        int64_t number = 0;
+        std::memcpy(&number, batch->row(0, i).data(), sizeof(number));
+        if (sized.broken_.count(lane.samples[i]) == 0) {
+          EXPECT_EQ(number, static_cast<int64_t>(lane.samples[i]));
+        }
+      }
+      left_out = {7};
+      ASSERT_TRUE(loader.Take(0, std::vector<uint64_t>{1, 2}, &left_out).ok());
+      EXPECT_TRUE(left_out.empty());
+      ASSERT_TRUE(loader.Take(0, std::vector<uint64_t>{35, 14}, &left_out).ok());
+      EXPECT_EQ(left_out, (std::vector<uint32_t>{0, 1}));
+      sized.bad_ = 21;
+      EXPECT_FALSE(loader.Take(0, lane.samples, &left_out).ok()) << "this is no bad sample";
+      Loader stops(sized, threads, 1 << 24);
+      EXPECT_TRUE(IsBadSample(stops.Take(0, std::vector<uint64_t>{1, 14}).status()));
+    }
 }
 
 TEST(Loader, WhatADataSetThrowsIsAnError) {

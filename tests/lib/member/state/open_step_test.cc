@@ -400,6 +400,19 @@ TEST(RecordOf, OfASkippedStepNothingIsMeasured) {
   EXPECT_THAT(record.measures, IsEmpty());
 }
 
+TEST(RecordOf, TellsWhatAStepThatIsAppliedLeftOut) {
+  const View view = PartSeat({0, 1}, {0, 1}).view;
+  for (const bool finite : {true, false}) {
+    const ConfigPtr config = Shared(MeasuringConfig(Role::kWorker));
+    MeasuredState state = MeasuredAt(0, false);  // what it measured is of a step before
+    state.left_out = {1, 3};
+    const StepRecord record =
+        RecordOf(*config, view, LineageNumber(4), Closed(config, state, finite));
+    EXPECT_EQ(record.left_out, finite ? state.left_out : std::vector<uint64_t>())
+        << "a skipped step leaves what the state told before";
+  }
+}
+
 TEST(RecordOf, AServerWithoutTheSumsKnowsNoWeightInAnyStep) {
   const View view = PartSeat({0, 1}, {0, 1}).view;
   const ConfigPtr config = Shared(MeasuringConfig(Role::kServer));

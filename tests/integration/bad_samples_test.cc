@@ -1,0 +1,109 @@
+// Samples that cannot be read (docs/decisions/0105) with real processes: they are left out with the
+// same bits whoever computes, applies and dies, and the ledger names them; or they end the job.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/jobs.h"
+#include "tests/lib/data/written_files.h"
+#include "tests/support/program.h"
+
+namespace muster::integration {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kImages = 40, kEpochs = 2;
+const std::set<int> kBroken = {3, 17, 29};
+
+// Two classes: dark images and bright ones. Three are cut off, or none at all.
+void WriteImages(const std::string& folder) {
+  for (int i = 0; i < kImages; ++i) {
+    Picture picture = Slope(6, 6);
+    for (size_t b = 0; b < picture.pixels.size(); ++b)
+      picture.pixels[b] = static_cast<char>((i < kImages / 2 ? 60 : 180) +
+                                            (i * 7 + static_cast<int>(b) * 13) % 50);
+    std::string bytes = Jpeg(picture);
+    if (i == 3) bytes = bytes.substr(0, bytes.size() / 2);
+    if (i == 17) bytes = "no image";
+    if (i == 29) bytes = "";
+    // By name they have the order of their numbers.
+    WriteFile(absl::StrFormat("%s/%s/%02d.jpg", folder, i < kImages / 2 ? "a" : "b", i), bytes);
+  }
+}
+
+class BadSamplesTest : public testing::Test {
+ protected:
+  BadSamplesTest() { WriteImages(folder_ / "images"); }
+  TrainOptions Job(const std::string& name, const std::string& on_bad_sample) {
+    return {.spec = absl::StrCat(
+                "name: images\ntask: layers\n",
+                "parameters: {layers: [flatten, {linear: 8}, relu, {linear: 2}], loss: "
+                "cross_entropy}\n",
+                "data: {format: images, image_size: [6, 6], paths: [", folder_ / "images",
+                "], on_bad_sample: ", on_bad_sample, "}\n",
+                "batch: 8\nlanes: 4\nepochs: ", kEpochs, "\nseed: 3\nchunk_bytes: 512\n",
+                "bucket_bytes: 512\nfirst_bucket_bytes: 512\nfingerprint_every: 2\n",
+                "optimizer: {kind: adam, learning_rate: 0.01}\ncheckpoint: {every_steps: 3}\n"),
+            .dir = folder_ / name};
+  }
+
+  const Folder folder_;
+};
+
+// By epoch.
+std::vector<std::multiset<int>> LeftOutIn(const std::string& dir, const std::string& job) {
+  std::vector<std::multiset<int>> left_out(kEpochs);
+  Program ledger({MUSTER_PROGRAMS "/muster", "ledger", job, "--dir", dir, "--json"});
+  EXPECT_EQ(ledger.End(), 0) << ledger.output();
+  for (const absl::string_view line : absl::StrSplit(ledger.output(), '\n', absl::SkipEmpty())) {
+    const auto step = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!step.is_object() || !step.contains("left_out")) continue;
+    for (const auto& id : step["left_out"])
+      left_out.at(step.value("epoch", size_t{0})).insert(id.get<int>());
+  }
+  return left_out;
+}
+
+TEST_F(BadSamplesTest, AreLeftOutWithTheSameBitsWhoeverComputesAndTheLedgerNamesThem) {
+  const TrainRun calm = Train(Job("calm", "skip"));
+  ASSERT_EQ(calm.exit_code, 0) << calm.Trace();
+  EXPECT_THAT(calm.result.value("reason", ""),
+              HasSubstr("6 times a sample that cannot be read was left out"));
+  const std::string digest = calm.result.value("digest", "none");
+  ExpectSameBits(calm, folder_ / "calm", digest);
+  const std::vector<std::multiset<int>> right(kEpochs, {kBroken.begin(), kBroken.end()});
+  EXPECT_EQ(LeftOutIn(folder_ / "calm", calm.result.value("job", "")), right);
+  for (const int servers : {0, 2})
+    for (const std::string point : {"forward:7", "before_apply:4"}) {
+      SCOPED_TRACE(absl::StrCat(servers, " servers, ", point));
+      TrainOptions options = Job(absl::StrCat("job-", servers, "-", point.substr(0, 3)), "skip");
+      options.workers = 3;
+      options.servers = servers;
+      options.faults = {absl::StrCat("{at_point: \"", point, "\", kill: worker-1}")};
+      const TrainRun run = Train(options);
+      EXPECT_TRUE(run.Killed("worker-1")) << run.Trace();
+      ExpectSameBits(run, options.dir, digest);
+      const std::string job = run.result.value("job", "");
+      EXPECT_EQ(LeftOutIn(options.dir, job), right) << run.Trace();
+      const nlohmann::json audit = Audit(options.dir, job);
+      EXPECT_EQ(audit.value("left_out_samples", 0), 6) << audit;
+      EXPECT_EQ(audit.value("samples", 0), kEpochs * kImages - 6) << audit;
+    }
+}
+
+TEST_F(BadSamplesTest, EndTheJobWithASentenceWhereTheyStop) {
+  const TrainRun run = Train(Job("stop", "stop"));
+  EXPECT_EQ(run.exit_code, kExitBadData) << run.Trace();
+  EXPECT_THAT(run.result.value("reason", ""), HasSubstr(".jpg: ")) << run.Trace();
+}
+
+}  // namespace
+}  // namespace muster::integration
