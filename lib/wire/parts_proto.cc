@@ -283,7 +283,7 @@ StepRecord Read(Reader& reader, const v1::StepRecord& message) {
   for (const v1::Measure& measure : message.measures())
     record.measures.push_back({measure.sum(), measure.weight()});
   if (!reader.Count("left_out", message.left_out_size(), kMostSamplesWithPlaces)) return record;
-  record.left_out.assign(message.left_out().begin(), message.left_out().end());
+  record.left_out = {message.left_out().begin(), message.left_out().end()};
   return record;
 }
 

@@ -193,6 +193,10 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
       *ParseLedger(R"({"steps":[{"step":3,"lineage":1,"view":1,"loss":null,"skipped":true}]})");
   EXPECT_EQ(LedgerText(skipped.steps[0]),
             "step 3: epoch 1, lineage 1, view 1, loss ?, skipped: it was not finite\n");
+  const LedgerPage without =
+      *ParseLedger(R"({"steps":[{"step":3,"lineage":1,"view":1,"loss":2,"left_out":[17,4]}]})");
+  EXPECT_THAT(LedgerText(without.steps[0]),
+              HasSubstr("\n  left out, since they cannot be read: 17 4\n"));
   EXPECT_EQ(ParseLedger("{}")->next, -1);
 }
 

@@ -31,6 +31,16 @@ InspectedField Field(const DataField& stored, const DataField& given,
   return field;
 }
 
+// The first sample; where bad ones are left out, the first that is none.
+absl::StatusOr<Batch> FirstOf(const DataSet& set, OnBadSample on_bad_sample) {
+  absl::StatusOr<Batch> batch;
+  for (uint64_t id = 0; id < set.Samples(); ++id) {
+    batch = set.Read(-1, {&id, 1});
+    if (on_bad_sample == OnBadSample::kStop || !IsBadSample(batch.status())) break;
+  }
+  return batch;
+}
+
 }  // namespace
 
 absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
@@ -48,8 +58,7 @@ absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
   inspected.samples = set->Samples();
   for (uint64_t id = 0; data.validation_share > 0 && id < inspected.samples; ++id)
     inspected.validation += IsForValidation(data, id);
-  const uint64_t first = 0;
-  MUSTER_ASSIGN_OR_RETURN(const Batch batch, set->Read(-1, {&first, 1}));
+  MUSTER_ASSIGN_OR_RETURN(const Batch batch, FirstOf(*set, data.on_bad_sample));
   for (size_t f = 0; f < stored.size(); ++f)
     inspected.fields.push_back(Field(stored[f], set->Fields()[f], batch.row(f, 0)));
   return inspected;

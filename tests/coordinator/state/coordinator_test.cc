@@ -1000,6 +1000,52 @@ TEST(NotFinite, IsOneStepOfAJobThatSkips) {
                                             "because it was not finite"));
 }
 
+// ---- samples that cannot be read
+
+// Each step is told by two members, and its samples are named once; the end counts all.
+TEST(LeftOut, IsToldByStepAndAtTheEnd) {
+  Desk desk;
+  JobSpec spec = SpecOf(2, 2);
+  spec.training.data.on_bad_sample = OnBadSample::kSkip;
+  desk.Give(Submit{"job", spec});
+  desk.Join(kA);
+  desk.Join(kB);
+  desk.Activate({kA, kB});
+  desk.Drain<Announce>();
+  const TrainingSpec& training = desk.Job().spec.training;
+  const int64_t end = desk.Status().steps;
+  const auto record = [&](const MemberId& member, int64_t step, std::vector<uint64_t> left_out) {
+    StepRecord r;
+    r.lineage = desk.Job().lineages.back().number;
+    r.step = Step(step);
+    r.view = desk.Job().view->number;
+    r.samples = StepSamples(training, 100, r.step);
+    r.weight = 4 - static_cast<int64_t>(left_out.size());
+    r.left_out = std::move(left_out);
+    desk.Say(member, Records{{r}});
+  };
+  for (int64_t step = 0; step < end; ++step) {
+    const std::vector<uint64_t> left_out = step == 3   ? std::vector<uint64_t>{0, 2}
+                                           : step == 5 ? std::vector<uint64_t>{3}
+                                                       : std::vector<uint64_t>{};
+    for (const MemberId& member : {kA, kB}) record(member, step, left_out);
+    const std::vector<std::string> told = desk.Told();
+    ASSERT_EQ(told.size(), left_out.empty() ? 0u : 1u) << step;
+    if (left_out.empty()) continue;
+    const auto ids = SampleIds(training, 100, StepSamples(training, 100, Step(step)));
+    EXPECT_EQ(told[0], step == 3 ? absl::StrCat("step 3: samples ", ids[0], ", ", ids[2],
+                                                " cannot be read and are left out")
+                                 : absl::StrCat("step 5: sample ", ids[3],
+                                                " cannot be read and is left out"));
+  }
+  EXPECT_EQ(desk.Job().tally, (StepTally{0, 3}));
+  Commit(desk, end, true);
+  desk.Give(DigestDone{"job", desk.StartOf(), "abc", ""});
+  EXPECT_EQ(desk.Job().reason,
+            absl::StrCat("all ", end, " steps are done; 3 times a sample that cannot be read was ",
+                         "left out, as the ledger tells"));
+}
+
 // Nobody but the checkpoints shows that training has spoiled its parameters.
 TEST(NotFinite, AStateThatIsNotIsSaidAtEveryEndOfAJobThatGoesOn) {
   for (const bool saves_its_end : {true, false}) {

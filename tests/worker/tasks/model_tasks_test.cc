@@ -11,6 +11,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "muster/data_set.h"
+#include "tests/lib/data/opened_set.h"
+#include "tests/lib/data/written_files.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/tasks/layers.h"
 #include "worker/tasks/torchscript.h"
@@ -276,6 +279,126 @@ TEST_F(ModelTasksTest, LayersThatDoNotFitAreNamed) {
               HasSubstr("parameters.layers: loss mse needs an output of the label's shape"));
   EXPECT_THAT(ErrorOfLayers(R"([{"linear": 65536}, {"linear": 1048576}])"),
               HasSubstr("more than this worker has memory for"));
+}
+
+// ---- samples that cannot be read
+
+// Of five images the first and the third are broken.
+TaskOptions BrokenImages(const Files& files, OnBadSample on_bad_sample) {
+  for (int i = 0; i < 5; ++i) {
+    Picture picture = Slope(4, 4);
+    picture.pixels[0] = static_cast<char>(40 * i);
+    const std::string bytes = Png(picture);
+    files.Write(absl::StrCat(i % 2 == 0 ? "a/" : "a/b/", "0", i, ".png"),
+                i == 0 || i == 2 ? bytes.substr(0, bytes.size() / 2) : bytes);
+  }
+  files.Write("b/9.png", Png(Slope(4, 4)));
+  TaskOptions options;
+  options.parameters = {{"loss", "cross_entropy"},
+                        {"label_smoothing", 0.0},
+                        {"loss_beta", 1},
+                        {"layers", R"(["flatten",{"linear":6},"batch_norm","relu",{"linear":2}])"}};
+  options.data.paths = {files.root()};
+  options.data.format = DataFormat::kImages;
+  options.data.image_size = {4, 4};
+  options.data.on_bad_sample = on_bad_sample;
+  return options;
+}
+
+// By name: a/00, a/02 and a/04 come before the folder a/b.
+struct Images {
+  std::vector<uint64_t> broken, sound;
+};
+Images Sorted(const TaskOptions& options) {
+  const auto set = OpenDataSet(options).value();
+  Images images;
+  for (uint64_t id = 0; id < set->Samples(); ++id)
+    (set->Read(0, {&id, 1}).ok() ? images.sound : images.broken).push_back(id);
+  return images;
+}
+
+TEST(BadSamples, ALaneIsThatOfTheSamplesThatAreLeft) {
+  const Files files;
+  const TaskOptions options = BrokenImages(files, OnBadSample::kSkip);
+  const auto [broken, sound] = Sorted(options);
+  ASSERT_EQ(broken.size(), 2u);
+  ASSERT_EQ(sound.size(), 4u);
+  LaneRig rig(MakeLayers(options));
+  FlatMemory rest = rig.Memory(), all = rig.Memory();
+  const auto of_rest = rig.Run({sound[1], sound[0], sound[3]}, 5, rest);
+  const auto of_all = rig.Run({broken[1], sound[1], sound[0], broken[0], sound[3]}, 5, all);
+  ASSERT_TRUE(of_rest.ok()) << of_rest.status();
+  ASSERT_TRUE(of_all.ok()) << of_all.status();
+  EXPECT_EQ(of_all->left_out, (std::vector<uint32_t>{0, 3}));
+  EXPECT_TRUE(of_rest->left_out.empty());
+  EXPECT_EQ(of_all->weight, 3);
+  EXPECT_EQ(of_all->loss, of_rest->loss);
+  EXPECT_TRUE(all.SameBits(rest));
+}
+
+TEST(BadSamples, ALaneOfNothingElseChangesNothing) {
+  const Files files;
+  const TaskOptions options = BrokenImages(files, OnBadSample::kSkip);
+  const Images images = Sorted(options);
+  LaneRig rig(MakeLayers(options));
+  FlatMemory gradient = rig.Memory();
+  std::vector<size_t> ready;
+  const auto output = rig.Run(images.broken, 5, gradient, rig.parameters(),
+                              [&](size_t tensor) { ready.push_back(tensor); });
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(output->left_out, (std::vector<uint32_t>{0, 1}));
+  EXPECT_EQ(output->weight, 0);
+  EXPECT_EQ(output->loss, 0);
+  EXPECT_EQ(ready.size(), rig.layout().tensors().size());
+  for (const Placed& tensor : rig.layout().tensors())
+    for (int64_t i = tensor.offset; i < tensor.offset + tensor.count; ++i) {
+      const float before =
+          tensor.spec.kind == TensorKind::kBuffer ? rig.parameters().data()[i] : 0.0f;
+      EXPECT_EQ(gradient.data()[i], before) << tensor.spec.name;
+    }
+  // The lane behind it is as if it had not been.
+  FlatMemory after = rig.Memory(), fresh = rig.Memory();
+  ASSERT_TRUE(rig.Run({images.sound[0], images.sound[2]}, 5, after).ok());
+  LaneRig other(MakeLayers(options));
+  ASSERT_TRUE(other.Run({images.sound[0], images.sound[2]}, 5, fresh).ok());
+  EXPECT_TRUE(after.SameBits(fresh));
+}
+
+TEST(BadSamples, AreNotMeasured) {
+  const Files files;
+  const TaskOptions options = BrokenImages(files, OnBadSample::kSkip);
+  const Images images = Sorted(options);
+  LaneRig rig(MakeLayers(options));
+  const auto measured = [&](const std::vector<uint64_t>& samples) {
+    return rig.task().evaluates()->Evaluate(samples, rig.parameters().span()).value();
+  };
+  const auto mixed = measured({images.broken[0], images.sound[2], images.broken[1]});
+  const auto sound = measured({images.sound[2]});
+  const auto none = measured(images.broken);
+  ASSERT_EQ(none.size(), sound.size());
+  for (size_t m = 0; m < sound.size(); ++m) {
+    EXPECT_EQ(mixed[m].sum, sound[m].sum);
+    EXPECT_EQ(mixed[m].weight, 1);
+    EXPECT_EQ(none[m].weight, 0);
+  }
+}
+
+TEST(BadSamples, EndALaneOfAJobThatStops) {
+  const Files files;
+  TaskOptions options = BrokenImages(files, OnBadSample::kSkip);
+  const Images images = Sorted(options);
+  EXPECT_EQ(StatusOf([&] { MakeLayers(BrokenImages(files, OnBadSample::kStop)); }).code(),
+            absl::StatusCode::kDataLoss)
+      << "it tries the first samples";
+  files.Write("a/00.png", Png(Slope(4, 4)));
+  files.Write("a/02.png", Png(Slope(4, 4)));
+  options.data.on_bad_sample = OnBadSample::kStop;
+  LaneRig rig(MakeLayers(options));
+  FlatMemory gradient = rig.Memory();
+  EXPECT_TRUE(rig.Run(images.broken, 5, gradient).ok());
+  files.Write("a/02.png", "other");
+  const absl::Status changed = rig.Run({images.sound[0], images.broken[1]}, 5, gradient).status();
+  EXPECT_EQ(changed.code(), absl::StatusCode::kDataLoss) << changed;
 }
 
 }  // namespace
