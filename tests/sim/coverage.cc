@@ -101,7 +101,7 @@ constexpr Row kRows[] = {
     {Corner::kBufferSteps, "steps of models with buffers", 1000},
     {Corner::kMeasures, "states that were measured", 400},
     {Corner::kEnough, "jobs that were done when what is measured was enough", 10},
-    {Corner::kLeftOut, "uses of samples that could not be read", 400},
+    {Corner::kLeftOut, "uses of samples that could not be read", 4000},
     {Corner::kAudits, "audits", 300},
     {Corner::kTwinDigests, "digests equal to the undisturbed one's", 300},
     {Corner::kUnsavedEnds, "jobs that are done without a checkpoint of their end", 30},
