@@ -17,11 +17,16 @@ struct PrefixChange {
   bool operator==(const PrefixChange&) const = default;
 };
 
-// A state of another job, which this one is a fork of.
+// A state of another job, which this one is a fork of (fork.h). Who submits may leave out all but
+// the job; of a job that is there everything is known.
 struct ParentState {
   std::string job;
-  int64_t step = 0;
-  std::string digest{};  // of the state
+  std::optional<int64_t> step{};  // nothing: that of its newest checkpoint
+  std::string digest{};           // of the state; empty: not known yet
+  // The steps that the optimizer's slots have seen, if they come along; 0: they begin as zeros.
+  std::optional<int64_t> updates{};
+  // The moving average comes along; else it begins with this job's first step.
+  std::optional<bool> average{};
   bool operator==(const ParentState&) const = default;
 };
 
@@ -36,5 +41,15 @@ struct InitialSpec {
   bool operator==(const InitialSpec&) const = default;
 };
 inline constexpr size_t kMostPrefixChanges = 256;
+
+// The optimizer's slots have seen so many steps before the job's first one: its corrections count
+// them.
+inline int64_t UpdatesBefore(const InitialSpec& initial) {
+  return initial.parent ? initial.parent->updates.value_or(0) : 0;
+}
+// The moving average is there before the job's first step.
+inline bool HasAverageBefore(const InitialSpec& initial) {
+  return initial.parent && initial.parent->average.value_or(false);
+}
 
 }  // namespace muster
