@@ -78,7 +78,8 @@ class Package(unittest.TestCase):
 
     # As a stranger does it: the example is copied, built against what the package brings, and trained.
     def test_a_model_of_ones_own(self):
-        shutil.copytree(ROOT / "examples/plugin", self.root / "tmp/own")
+        shutil.copytree(self.root / "opt/muster/share/muster/examples/plugin", self.root / "tmp/own")
+        self.assertFalse((self.root / "opt/muster/include/libtorch/google").exists())
         in_it = "cd /tmp/own && cmake -B build -DCMAKE_PREFIX_PATH=/opt/muster -DCMAKE_BUILD_TYPE=Release && cmake --build build"
         self.run_in_it("sh", "-c", in_it, seconds=600)
         train = "cd /tmp/own && muster train mlp.yaml --plugins build --json --dir run --workers {workers} && rm -r run"
