@@ -42,10 +42,11 @@ class PrepareWords {
     process_.port().progress.GoesOn(now);
     {
       const MutexLock lock(mutex_);
-      // Whether it is ours or another's work is news.
-      if (told_ && is_ours_ == so_far.is_ours && now - *told_ < kBetweenWords) return;
+      // Whose work it is, and the first that is said of it, is news.
+      const std::pair<bool, bool> kind(so_far.is_ours, so_far.what.empty());
+      if (told_ && kind_ == kind && now - *told_ < kBetweenWords) return;
       told_ = now;
-      is_ours_ = so_far.is_ours;
+      kind_ = kind;
     }
     const std::string text = TextOf(so_far);
     LogInfo("%s", text);
@@ -56,7 +57,7 @@ class PrepareWords {
   MemberProcess& process_;
   Mutex mutex_;
   std::optional<std::chrono::steady_clock::time_point> told_ ABSL_GUARDED_BY(mutex_);
-  bool is_ours_ ABSL_GUARDED_BY(mutex_) = true;
+  std::pair<bool, bool> kind_ ABSL_GUARDED_BY(mutex_);
 };
 
 absl::Status Train(MemberProcess& process, const std::string& lane_file,

@@ -133,17 +133,20 @@ class Saying {
  public:
   Saying(const Descriptor& lock, const std::function<void(const PreparedSoFar&)>& told)
       : lock_(lock), told_(told) {
-    Write({.maker = getpid()});
+    const PreparedSoFar begins{.maker = getpid()};
+    Write(begins);
+    told_(begins);
   }
 
   void Say(double share, absl::string_view what) {
-    const Moment now = std::chrono::steady_clock::now();
-    const PreparedSoFar so_far{std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0,
-                               Cut(Printable(what), kMostWhatBytes), getpid(), true};
+    PreparedSoFar so_far;
     {
       const MutexLock lock(mutex_);
+      const Moment now = std::chrono::steady_clock::now();
       if (said_ && now - *said_ < kBetweenWords) return;
       said_ = now;
+      so_far = {std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0,
+                Cut(Printable(what), kMostWhatBytes), getpid(), true};
       Write(so_far);
     }
     told_(so_far);

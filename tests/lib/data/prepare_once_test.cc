@@ -236,6 +236,22 @@ TEST_F(PrepareOnceTest, WhoeverWaitsSeesHowFarItIsAndBeginsAfreshWhereTheMakerIs
   EXPECT_THAT(Listed(folders_), ElementsAre("a", "a.lock"));
 }
 
+TEST_F(PrepareOnceTest, OurOwnWorkIsToldFromItsBegin) {
+  PrepareOnceOptions options = Options();
+  std::vector<PreparedSoFar> told;
+  options.told = [&](const PreparedSoFar& so_far) { told.push_back(so_far); };
+  options.make = [](const std::string& files, const Progress& progress) {
+    for (int i = 0; i < 100'000; ++i) progress(i == 0 ? 0.5 : std::nan(""), "much");
+    std::ofstream(files + "/x") << "x";
+    return absl::OkStatus();
+  };
+  EXPECT_NE(Prepared(options), nullptr);
+  ASSERT_GE(told.size(), 2u);
+  EXPECT_EQ(told[0], (PreparedSoFar{.maker = getpid()}));
+  EXPECT_EQ(told[1], (PreparedSoFar{0.5, "much", getpid()}));
+  EXPECT_LT(told.size(), 1000u) << "not each word is passed on";
+}
+
 TEST_F(PrepareOnceTest, WaitingEndsWhereItIsOfNoUse) {
   const Halfway maker(Options());
   PrepareOnceOptions waits = Options();

@@ -46,6 +46,7 @@ absl::Status Prepare(const TaskOptions& options, const Preparation& preparation)
 muster::TaskType Preparing(const std::string& name, bool reads_files) {
   muster::TaskType type = muster::OddType(name);
   type.info.data_needed = reads_files;
+  if (reads_files) type.info.default_samples = 0;
   type.info.parameters.push_back(
       muster::TaskParameter::Text("prepares", "as it should", {}, "what it does then"));
   type.info.parameters.push_back(muster::TaskParameter::Text("notes", "", {}, "a folder"));
