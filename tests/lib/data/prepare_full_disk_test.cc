@@ -1,4 +1,5 @@
-// What is prepared on a disk that is full: a binary of its own, for the disk is one of its own, too.
+// What is prepared on a disk that is full: a binary of its own, for the disk is one of its own,
+// too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
