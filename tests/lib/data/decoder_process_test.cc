@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "absl/strings/str_format.h"
@@ -97,11 +98,40 @@ TEST(Decoders, AreReplacedOnce) {
 TEST(Decoders, AreNotReplacedForEver) {
   const Files files;
   Decoders decoders({.program = Script(files, "kill -SEGV $$"), .most_deaths = 3});
-  for (int i = 0; i < 2; ++i)
-    EXPECT_EQ(decoders.Ask("what").status().code(), absl::StatusCode::kDataLoss);
-  const absl::Status status = decoders.Ask("what").status();
+  for (const char* what : {"this", "that"})
+    EXPECT_EQ(decoders.Ask(what).status().code(), absl::StatusCode::kDataLoss);
+  const absl::Status status = decoders.Ask("another").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), HasSubstr("has ended 4 times"));
+  EXPECT_TRUE(IsBadSample(decoders.Ask("this").status())) << "that is known";
+}
+
+// What it ends on by itself, or refuses, is bad everywhere; that somebody killed it is not.
+TEST(Decoders, TellWhatIsTheFaultOfWhatIsAskedForAndAreNotEndedByItAgain) {
+  const struct {
+    std::string does;
+    bool is_bad;
+    size_t starts;  // of three questions; 0: it is asked once
+  } kRows[] = {{"kill -SEGV $$", true, 2},
+               {"kill -ABRT $$", true, 2},
+               {"exit 3", true, 2},
+               {"kill -KILL $$", false, 6},
+               {Printf(Answered(1, "no row")) + "; cat >/dev/null", true, 0}};
+  for (const auto& row : kRows) {
+    SCOPED_TRACE(row.does);
+    const Files files;
+    const std::string starts = files.root() + "/starts";
+    Decoders decoders({.program = Script(files, "echo >> " + starts + "; " + row.does),
+                       .patience = std::chrono::milliseconds(300)});
+    for (int i = 0; i < (row.starts == 0 ? 1 : 3); ++i) {
+      const absl::Status status = decoders.Ask("what").status();
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      EXPECT_EQ(IsBadSample(status), row.is_bad) << status;
+    }
+    if (row.starts > 0) {
+      EXPECT_EQ(std::filesystem::file_size(starts), row.starts);
+    }
+  }
 }
 
 TEST(Decoders, OfEachThreadAreOthers) {

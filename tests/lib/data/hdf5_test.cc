@@ -11,6 +11,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/data/decoder_process.h"
 #include "lib/data/decoder_wire.h"
+#include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
 
 namespace muster {
@@ -244,6 +245,43 @@ const Unfit kUnfit[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, UnfitHdf5, testing::ValuesIn(kUnfit),
                          [](const auto& tried) { return std::string(tried.param.name); });
+
+// Rows that are packed together are bad together, and all others can be read.
+TEST(Hdf5, RowsOfADamagedChunkAreBadSamples) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  haddr_t place = 0;
+  hsize_t bytes = 0;
+  {
+    Hdf5File file(path);
+    file.Add("x", H5T_IEEE_F32LE, {8, 5}, Numbers(40), 2);
+    H5Fflush(file.id(), H5F_SCOPE_GLOBAL);
+    const hid_t set = H5Dopen2(file.id(), "x", H5P_DEFAULT);
+    const hsize_t second[] = {2, 0};
+    ASSERT_GE(H5Dget_chunk_info_by_coord(set, second, nullptr, &place, &bytes), 0);
+    H5Dclose(set);
+  }
+  DataSpec data = {.paths = {path}, .format = DataFormat::kHdf5};
+  const std::string sound_hash = Opened(data)->ContentHash();
+  std::string content = ReadWholeFile(path).value_or("");
+  ASSERT_GT(content.size(), place + bytes);
+  for (hsize_t i = 0; i < bytes; ++i) content[place + i] = '\xff';
+  files.Write("a.h5", content);
+  EXPECT_TRUE(absl::IsDataLoss(OpenDataSet(data, 1).status())) << "it is hashed";
+  data.on_bad_sample = OnBadSample::kSkip;
+  const auto set = Opened(data), again = Opened(data);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->ContentHash(), again->ContentHash());
+  EXPECT_NE(set->ContentHash(), sound_hash);
+  const std::vector<uint64_t> ids = {7, 3, 0, 2};
+  Batch batch(set->Fields(), ids.size());
+  const auto left_out = ReadGood(*set, 0, ids, batch, 0);
+  ASSERT_TRUE(left_out.ok()) << left_out.status();
+  EXPECT_THAT(*left_out, ElementsAre(1, 3));
+  EXPECT_THAT(Values<float>(batch.row(0, 2)), ElementsAre(0, 1, 2, 3, 4));
+  files.Write("a.h5", content + "more");
+  EXPECT_FALSE(ReadGood(*set, 0, ids, batch, 0).ok()) << "it has changed";
+}
 
 TEST(Hdf5, WhatNeedsTooMuchMemoryIsRefusedAndTheDecoderLivesOn) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

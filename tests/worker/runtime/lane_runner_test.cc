@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "lib/domain/left_out.h"
 #include "lib/kernels/float_env.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/task/counting.h"
@@ -215,7 +216,7 @@ TEST_F(LaneRunnerTest, ALaneMeasuresItsShareInAStepThatMeasuresAlsoWhereItIsEmpt
         sum[i] += gradient[static_cast<size_t>(places.chunk().offset) + i];
     }
     std::vector<float> state(sum.size());
-    places.Apply(training, Step(2), sum, state, absl::MakeSpan(state));
+    places.Apply(training, task.SampleCount(), Step(2), sum, state, absl::MakeSpan(state));
     EXPECT_EQ(places.Read(state).measures, (std::vector<Measure>{{55, 11}}));
   });
   EXPECT_EQ(measuring.batches,
@@ -231,6 +232,57 @@ TEST_F(LaneRunnerTest, ALaneMeasuresItsShareInAStepThatMeasuresAlsoWhereItIsEmpt
       EXPECT_EQ(gradient[static_cast<size_t>(places.chunk().offset + i)], 0);
   });
   EXPECT_TRUE(measuring.batches.empty());
+}
+
+// Leaves out the first and the last sample of each lane.
+class Leaving final : public LikeCounting {
+ public:
+  using LikeCounting::LikeCounting;
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    absl::StatusOr<LaneOutput> output = LikeCounting::RunLane(input, std::move(sink));
+    if (output.ok()) output->left_out = {0, static_cast<uint32_t>(input.samples.size()) - 1};
+    return output;
+  }
+};
+
+TEST_F(LaneRunnerTest, WhatATaskLeavesOutIsToldByItsPlaceInTheStep) {
+  TrainingSpec training = SmallTraining();
+  training.lanes = 2;  // of 4 and 3 samples
+  training.data.on_bad_sample = OnBadSample::kSkip;
+  Leaving task(training);
+  std::vector<TensorSpec> tensors = task.Tensors();
+  tensors.push_back(LeftOutTensor(training));
+  const Layout layout = Layout::Make(tensors, 64).value();
+  ASSERT_TRUE(task.Bind(layout.ModelSpace()).ok());
+  LaneRunner runner(task, layout, training, nullptr, nullptr, metrics_, failpoints_);
+  const SumPlaces places(training.validation, layout);
+  const auto count = static_cast<size_t>(places.chunk().count);
+  const std::vector<float> values(static_cast<size_t>(layout.elements()));
+  std::vector<float> sum(count), state(count);
+  WhereLanesRun([&] {
+    for (const int32_t lane : {0, 1}) {
+      std::vector<float> gradient(values.size());
+      std::vector<size_t> ready;
+      const GradientSink sink{absl::MakeSpan(gradient), [](LaneOutput) {},
+                              [&](size_t tensor) { ready.push_back(tensor); }};
+      EXPECT_TRUE(runner.Run(LineageNumber(1), Step(0), LaneId(lane), values, sink).ok());
+      EXPECT_EQ(ready.size(), tensors.size()) << "every tensor is final, sums too";
+      for (size_t i = 0; i < count; ++i)
+        sum[i] += gradient[static_cast<size_t>(places.chunk().offset) + i];
+    }
+  });
+  places.Apply(training, task.SampleCount(), Step(0), sum, state, absl::MakeSpan(state));
+  EXPECT_EQ(places.Read(state).left_out, (std::vector<uint64_t>{0, 3, 4, 6}));
+}
+
+TEST_F(LaneRunnerTest, ATaskLeavesNothingOutOfAJobThatStops) {
+  Leaving task(training_);
+  LaneRunner runner = RunnerOf(task);
+  WhereLanesRun([&] {
+    const absl::Status ran = RunLane(runner).status();
+    EXPECT_EQ(ran.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(ran.message().find("data.on_bad_sample is stop"), absl::string_view::npos) << ran;
+  });
 }
 
 // Otherwise what a recovery computes again would be known no more.
