@@ -87,6 +87,8 @@ void Update(benchmark::State& state, OptimizerKind kind) {
 void BM_Sgd(benchmark::State& state) { Update(state, OptimizerKind::kSgd); }
 void BM_Momentum(benchmark::State& state) { Update(state, OptimizerKind::kMomentum); }
 void BM_Adam(benchmark::State& state) { Update(state, OptimizerKind::kAdam); }
+void BM_Lamb(benchmark::State& state) { Update(state, OptimizerKind::kLamb); }
+void BM_Lars(benchmark::State& state) { Update(state, OptimizerKind::kLars); }
 
 constexpr int64_t kChunk = 64 << 10, kModel = 16 << 20;
 BENCHMARK(BM_Add)->Arg(kChunk)->Arg(kModel);
@@ -97,6 +99,8 @@ BENCHMARK(BM_Crc32c)->Arg(kChunk)->Arg(kModel);
 BENCHMARK(BM_Sgd)->Arg(kChunk)->Arg(kModel);
 BENCHMARK(BM_Momentum)->Arg(kChunk)->Arg(kModel);
 BENCHMARK(BM_Adam)->Arg(kChunk)->Arg(kModel);
+BENCHMARK(BM_Lamb)->Arg(kChunk)->Arg(kModel);
+BENCHMARK(BM_Lars)->Arg(kChunk)->Arg(kModel);
 
 }  // namespace
 }  // namespace muster
