@@ -269,6 +269,7 @@ class BesideTorchTest(unittest.TestCase):
         self.addCleanup(scratch.cleanup)
         self.folder = pathlib.Path(scratch.name)
         torch.use_deterministic_algorithms(True)
+        torch.set_num_threads(1)
 
     def muster_losses(self, example, spec, *settings):
         """Records of the ledger, and the weights at the end."""
