@@ -46,6 +46,13 @@ const std::vector<std::string>& CommandLines() {
       "certs\nuser\nada\n--identity\nada-identity",
       "certs\nfinish\n--force",
       "adopt\nfolder\n--as\ntwo",
+      "check\njob.yaml\n--plugins\nbuild\n--gradients",
+      "data\nhash\njob.yaml\n--set\ndata.verify=quick\n--json",
+      "export\none\n--dir\nc\n--step\n500\n--format\npt\n--optimizer\n-o\nstate.pt",
+      "checkpoints\nkeep\none\n--dir\nc\n--step\n500\n--name\nbefore-cut",
+      "generate\n--dir\nruns/one\n--prompt\nint main(\n--bytes\n200\n--seed\n7",
+      "plot\none\ntwo\n--series\ngradient_norm\n--log\n-o\nnorm.svg",
+      "doctor\n--coordinator\n10.0.0.1:7070\n--identity\nid\n--listen\n10.0.0.1:8080",
       "--help",
       "train\n--help"};
   return lines;
