@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <system_error>
 #include <utility>
 
@@ -13,10 +12,12 @@
 #include "absl/time/clock.h"
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/checkpoints.h"
+#include "coordinator/runtime/parts_copy.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/domain/fork.h"
 #include "lib/domain/grid.h"
 #include "lib/domain/job_id.h"
 #include "lib/wire/job_codec.h"
@@ -27,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostCandidates = 16;
-constexpr size_t kBytesInMemory = size_t{64} << 20;
 constexpr size_t kMostSpecBytes = size_t{16} << 20;  // as JSON; a request has 2 MiB
 // Of an adopted job: all steps that it does here are of later ones.
 constexpr LineageNumber kAdoptedLineage{1};
@@ -74,7 +74,8 @@ absl::Status CheckUsable(const std::string& path, const Place& place, const Mani
   const bool is_of_job =
       manifest.tensors == file.environment.tensors && manifest.chunk_bytes == ChunkBytes(training);
   if (!is_of_job) return Unusable(path, "its tensors are not those of its job");
-  const bool has_step = IsSampleCount(file.environment.samples) && manifest.step > Step(0) &&
+  const bool has_step = IsSampleCount(file.environment.samples) &&
+                        (manifest.step > Step(0) || IsFork(training)) &&
                         manifest.step <= Step(TotalSteps(training, file.environment.samples));
   if (!has_step)
     return Unusable(path, absl::StrCat("step ", manifest.step.value(), " is none of its job"));
@@ -97,62 +98,6 @@ void PassOver(const absl::Status& why, std::vector<std::string>& passed_over) {
   passed_over.push_back(Cut(std::string(why.message())));
 }
 
-std::string WriterOf(size_t number) {
-  std::random_device random;
-  return absl::StrCat("adopted-", absl::Hex(uint32_t{random()}, absl::kZeroPad8),
-                      absl::Hex(uint32_t{random()}, absl::kZeroPad8), "-", number);
-}
-
-// Segments that are being written, of parts that are few enough to be in memory.
-class Copy {
- public:
-  Copy(CheckpointFiles& to, SegmentMeta meta) : to_(to), meta_(std::move(meta)) {}
-
-  absl::Status Add(const SegmentReader& from, const SegmentEntry& entry) {
-    std::vector<float> values(entry.bytes / sizeof(float));
-    MUSTER_RETURN_IF_ERROR(from.Read(entry, absl::MakeSpan(values)));
-    held_ += entry.bytes;
-    parts_.push_back({entry.slot, entry.chunk, std::move(values)});
-    return held_ < kBytesInMemory ? absl::OkStatus() : Write();
-  }
-  // What is held becomes a segment.
-  absl::Status Write() {
-    if (parts_.empty()) return absl::OkStatus();
-    std::vector<PartView> views;
-    for (const Part& part : parts_) views.push_back({part.slot, part.chunk, part.values});
-    const std::string file = SegmentFile(meta_.lineage, meta_.step, WriterOf(written_.size()));
-    MUSTER_ASSIGN_OR_RETURN(Segment segment, WriteSegment(to_, file, meta_, views));
-    segment.finite = finite;
-    written_.push_back(std::move(segment));
-    parts_.clear();
-    held_ = 0;
-    return absl::OkStatus();
-  }
-  std::vector<Segment> Release() { return std::exchange(written_, {}); }
-  // Deletes what was written and not released.
-  void Drop() {
-    // One that stays goes when a start drops what has no job.
-    for (const Segment& segment : std::exchange(written_, {}))
-      to_.Remove(segment.file).IgnoreError();
-    to_.RemoveFolder(CheckpointFolder(meta_.lineage, meta_.step));
-    to_.RemoveFolder("");
-  }
-
-  bool finite = true;  // what is added next
-
- private:
-  struct Part {
-    int32_t slot = 0;
-    ChunkId chunk;
-    std::vector<float> values;
-  };
-  CheckpointFiles& to_;
-  const SegmentMeta meta_;
-  std::vector<Part> parts_;
-  uint64_t held_ = 0;
-  std::vector<Segment> written_;
-};
-
 uint64_t BytesOf(const Manifest& manifest) {
   uint64_t bytes = 0;
   for (const Segment& segment : manifest.segments)
@@ -160,7 +105,7 @@ uint64_t BytesOf(const Manifest& manifest) {
   return bytes;
 }
 
-absl::Status CopyParts(const CheckpointFiles& files, const Manifest& from, Copy& copy,
+absl::Status CopyParts(const CheckpointFiles& files, const Manifest& from, PartsCopy& copy,
                        const CopyProgress& progress, const std::stop_token& stop) {
   const uint64_t of_bytes = BytesOf(from);
   uint64_t bytes = 0;
@@ -173,7 +118,9 @@ absl::Status CopyParts(const CheckpointFiles& files, const Manifest& from, Copy&
     copy.finite = segment.finite;
     for (const SegmentEntry& entry : segment.entries) {
       if (stop.stop_requested()) return absl::CancelledError("the adoption was stopped");
-      MUSTER_RETURN_IF_ERROR(copy.Add(*reader, entry));
+      std::vector<float> values(entry.bytes / sizeof(float));
+      MUSTER_RETURN_IF_ERROR(reader->Read(entry, absl::MakeSpan(values)));
+      MUSTER_RETURN_IF_ERROR(copy.Add(entry.slot, entry.chunk, std::move(values)));
       progress(bytes += entry.bytes, of_bytes);
     }
     MUSTER_RETURN_IF_ERROR(copy.Write());
@@ -208,7 +155,7 @@ absl::StatusOr<Adopt> CopyOne(const CheckpointFiles& files, const ManifestFile& 
   own.manifest.job = plan.id;
   own.manifest.lineage = kAdoptedLineage;
   own.manifest.spec = ToJson(spec);
-  Copy copy(to, {plan.id, kAdoptedLineage, from.step, cluster});
+  PartsCopy copy(to, {plan.id, kAdoptedLineage, from.step, cluster}, "adopted");
   // Before the first byte, so that a start finds what we leave if we are killed.
   MUSTER_RETURN_IF_ERROR(catalogue.Begin(plan.id));
   absl::Status copied = to.MakeFolder();

@@ -39,6 +39,13 @@ struct CheckpointRef {
   int64_t step = 0;
 };
 
+// The state of another job that one began with.
+struct ParentInfo {
+  std::string job;
+  int64_t step = 0;
+  std::string digest;
+};
+
 struct JobInfo {
   std::string id;
   std::string name;
@@ -76,7 +83,8 @@ struct JobInfo {
   std::optional<double> seconds_left;  // at its pace of late; nothing: not known
   std::optional<int64_t> checkpoint_step;
   std::vector<CheckpointRef> checkpoints;
-  std::string owner{};  // the user who submitted it first; empty: nobody was asked
+  std::string owner{};                 // the user who submitted it first; empty: nobody was asked
+  std::optional<ParentInfo> parent{};  // of a fork
   // Of many megabytes at times, so it is shared with what is known of the job. Never null.
   std::shared_ptr<const JobSpec> spec = std::make_shared<const JobSpec>();
 };
@@ -158,6 +166,7 @@ struct JobAudit {
     std::string cause;
   };
   std::vector<Fork> lineages;
+  std::optional<ParentInfo> parent{};  // of a fork: its account begins with that state
 };
 
 // Which steps of the ledger are asked for.
@@ -196,6 +205,7 @@ struct JobLedger {
   std::vector<LedgerStep> steps;  // of the history of the last lineage, by step
   std::optional<int64_t> next;    // the step from which to ask for those that follow; nothing: none
   std::string data_left_out{};    // for people: what of the data could not be read; empty: nothing
+  std::optional<ParentInfo> parent{};  // of a fork: its steps begin at 0, with that state
 };
 
 struct JobDigest {

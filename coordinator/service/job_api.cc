@@ -17,6 +17,7 @@
 #include "coordinator/runtime/history.h"
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/adoptions.h"
+#include "coordinator/service/forks.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/namespace_api.h"
 #include "coordinator/service/new_job_id.h"
@@ -27,6 +28,7 @@
 #include "lib/base/status.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
+#include "lib/domain/fork.h"
 #include "lib/domain/job_id.h"
 #include "lib/task/model_size.h"
 #include "lib/wire/job_codec.h"
@@ -108,7 +110,13 @@ class Api final : public JobApi {
         adoptions_(driver, journal, root_,
                    [this](const KnownJobs& jobs, const std::string& id, const JobSpec& spec) {
                      return CheckAdoption(jobs, id, spec);
-                   }) {}
+                   }),
+        forks_(
+            driver, journal, root_,
+            [this](const KnownJobs& jobs, const std::string& id, const JobSpec& spec,
+                   const Caller& caller,
+                   bool& created) { return Decide(jobs, id, spec, caller, created); },
+            Pick) {}
 
   void Submit(std::string id, JobSpec spec, const Caller& caller,
               Reply<SubmittedJob> reply) override {
@@ -117,17 +125,12 @@ class Api final : public JobApi {
     if (const absl::Status bad = CheckPaths(spec.training); !bad.ok()) return reply(bad);
     if (const auto too_large = TooLargeForAJob(spec.training))
       return reply(FieldError("", too_large->field, too_large->reason));
+    if (IsFork(spec.training)) return forks_.Submit(id, spec, caller, reply);
     const auto created = std::make_shared<bool>(false);
     const auto decide = [this, id, spec = std::move(spec), caller,
                          created](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
-      MUSTER_RETURN_IF_ERROR(adoptions_.CheckFree(id));
-      MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
-      MUSTER_ASSIGN_OR_RETURN(
-          std::optional<Input> input,
-          DecideSubmit(jobs, *known.quotas, id, spec, caller, most_kept_, *created));
-      if (!input) return input;
-      MUSTER_RETURN_IF_ERROR(CheckQueued(known, id, spec.queue.name_space));
-      return input;
+      MUSTER_RETURN_IF_ERROR(forks_.CheckFree(id));
+      return Decide(jobs, id, spec, caller, *created);
     };
     driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       absl::StatusOr<JobInfo> info = Pick(jobs, id);
@@ -141,6 +144,7 @@ class Api final : public JobApi {
     if (const absl::Status bad = CheckFolder(folder); !bad.ok()) return reply(bad);
     if (!id.empty())
       if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
+    if (const absl::Status taken = forks_.CheckFree(id); !taken.ok()) return reply(taken);
     adoptions_.Begin({std::move(folder), std::move(id), caller.user}, std::move(reply));
   }
 
@@ -370,8 +374,22 @@ class Api final : public JobApi {
                      absl::StrJoin(differences, "; "), "); submit this one under another id"));
   }
 
+  // Of a submission, on the driver's thread.
+  absl::StatusOr<std::optional<Input>> Decide(const KnownJobs& jobs, const std::string& id,
+                                              const JobSpec& spec, const Caller& caller,
+                                              bool& created) const {
+    MUSTER_RETURN_IF_ERROR(adoptions_.CheckFree(id));
+    MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
+    MUSTER_ASSIGN_OR_RETURN(std::optional<Input> input, DecideSubmit(jobs, *known.quotas, id, spec,
+                                                                     caller, most_kept_, created));
+    if (!input) return input;
+    MUSTER_RETURN_IF_ERROR(CheckQueued(known, id, spec.queue.name_space));
+    return input;
+  }
+
   absl::Status CheckAdoption(const KnownJobs& jobs, const std::string& id,
                              const JobSpec& spec) const {
+    MUSTER_RETURN_IF_ERROR(forks_.CheckFree(id));
     if (FindJob(jobs, id).ok())
       return absl::AlreadyExistsError(
           absl::StrCat("job ", id, " exists already; adopt this one under another id"));
@@ -582,6 +600,7 @@ class Api final : public JobApi {
   const size_t most_watched_;  // by one user
   const std::shared_ptr<Watching> watching_ = std::make_shared<Watching>();
   Adoptions adoptions_;
+  Forks forks_;
   Mutex digests_mutex_;
   std::map<DigestKey, std::weak_ptr<SharedAnswer<JobDigest>>> digests_
       ABSL_GUARDED_BY(digests_mutex_);

@@ -23,6 +23,7 @@
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
 #include "lib/domain/audit.h"
+#include "lib/domain/fork.h"
 #include "lib/domain/labels.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/member_name.h"
@@ -89,6 +90,12 @@ void DescribeView(const JobJournal& job, JobInfo& info) {
 
 }  // namespace
 
+std::optional<ParentInfo> ParentOf(const JobSpec& spec) {
+  const std::optional<ParentState>& parent = spec.training.initial.parent;
+  if (!parent) return std::nullopt;
+  return ParentInfo{parent->job, parent->step.value_or(0), parent->digest};
+}
+
 JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms) {
   const JobStatus& status = known->status;
   const JobJournal& job = status.job;
@@ -106,6 +113,7 @@ JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms) {
                .rewinds = job.rewinds,
                .lanes_recomputed = job.lanes.recomputed(),
                .owner = job.owner,
+               .parent = ParentOf(job.spec),
                .spec = std::shared_ptr<const JobSpec>(known, &job.spec)};
   DescribeProgress(status, info);
   DescribeView(job, info);
@@ -231,6 +239,7 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
                                   const std::stop_token& stop) {
   const JobJournal& job = status.job;
   JobAudit audit;
+  audit.parent = ParentOf(job.spec);
   for (const Lineage& l : job.lineages)
     audit.lineages.push_back({l.number.value(), l.parent.value(), l.fork.value(), l.cause});
   if (job.lineages.empty() || !job.environment) {
@@ -250,6 +259,9 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
     absl::StrAppend(&audit.conclusion, "; the steps below ", first.value(),
                     " are not in this ledger: the checkpoint that was ", job.lineages.front().cause,
                     ", vouches for them");
+  if (const auto& parent = job.spec.training.initial.parent)
+    absl::StrAppend(&audit.conclusion, "; the account begins at step 0 with the state of ",
+                    Describe(*parent), ", whose own ledger vouches for it");
   if (const std::string left_out = DataLeftOut(*job.environment); !left_out.empty())
     absl::StrAppend(&audit.conclusion, "; the data is without ", left_out);
   audit.steps = report.steps;
@@ -419,13 +431,15 @@ absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& st
                                      LedgerQuery query, const std::stop_token& stop) {
   // With a step that is recorded no number below can overflow.
   const bool is_over = Step(query.from) >= status.step;
-  if (is_over || status.job.lineages.empty() || !status.job.environment) return JobLedger{};
+  if (is_over || status.job.lineages.empty() || !status.job.environment)
+    return JobLedger{.parent = ParentOf(status.job.spec)};
   const LedgerSource source{journal, status};
   // That of an adopted job begins later.
   query.from = std::max(query.from, source.history.front().first.value());
   MUSTER_ASSIGN_OR_RETURN(JobLedger ledger, query.sample ? ReadUses(source, query, stop)
                                                          : ReadSteps(source, query, stop));
   ledger.data_left_out = DataLeftOut(*status.job.environment);
+  ledger.parent = ParentOf(status.job.spec);
   return ledger;
 }
 

@@ -17,6 +17,8 @@ namespace muster::coordinator {
 
 // What a caller is told of a job. It shares the specification with `known`, so that it costs little
 // however large that is.
+// Of a fork; nothing: it is none.
+std::optional<ParentInfo> ParentOf(const JobSpec& spec);
 JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms);
 JobInfo DescribeNow(const KnownJobPtr& known);
 

@@ -107,6 +107,17 @@ const Shape<CheckpointRef>& ShapeOf<CheckpointRef>() {
 }
 
 template <>
+const Shape<ParentInfo>& ShapeOf<ParentInfo>() {
+  using P = ParentInfo;
+  static const auto& shape =
+      *new Shape<P>{"Parent",
+                    "The state of another job that a fork began with.",
+                    {Of("job", &P::job, "its id, then"), Of("step", &P::step, "after"),
+                     Of("digest", &P::digest, "of that state: 64 hexadecimal digits")}};
+  return shape;
+}
+
+template <>
 const Shape<JobInfo>& ShapeOf<JobInfo>() {
   using J = JobInfo;
   static const auto& shape = *new Shape<J>{
@@ -121,6 +132,7 @@ const Shape<JobInfo>& ShapeOf<JobInfo>() {
        Of("waits_for", &J::waits_for, "what the next decision waits for; empty: nothing"),
        Of("deleting", &J::deleting, "true while what is kept of it is being removed"),
        Of("owner", &J::owner, "the user who submitted it first; empty: nobody was asked"),
+       Of("parent", &J::parent, "what a fork began with; null: it is none"),
        Of("first_start", &J::first_start, "number of its first start; 0: it never started"),
        Of("step", &J::step, "steps that are done"),
        Of("steps", &J::steps, "steps in all; 0: not known yet"),
@@ -214,7 +226,8 @@ const Shape<JobAudit>& ShapeOf<JobAudit>() {
        Of("left_out_samples", &A::left_out_samples,
           "uses of samples that could not be read, and are not in `samples`"),
        Of("lanes", &A::lanes, "lanes that were looked at"),
-       Of("lineages", &A::lineages, "the histories of the job")}};
+       Of("lineages", &A::lineages, "the histories of the job"),
+       Of("parent", &A::parent, "the state that a fork's account begins with; null: it is none")}};
   return shape;
 }
 
@@ -256,7 +269,9 @@ const Shape<JobLedger>& ShapeOf<JobLedger>() {
       {Of("steps", &JobLedger::steps, "by step"),
        Of("next", &JobLedger::next, "`from` of the next request; null: none follow"),
        Of("data_left_out", &JobLedger::data_left_out,
-          "what of the data could not be read; empty: nothing")}};
+          "what of the data could not be read; empty: nothing"),
+       Of("parent", &JobLedger::parent,
+          "the state that a fork's account begins with; null: it is none")}};
   return shape;
 }
 
@@ -566,6 +581,7 @@ Json AnswerSchemas() {
   Add<CheckpointRef>(schemas);
   Add<JobPage>(schemas);
   Add<AdoptionInfo>(schemas);
+  Add<ParentInfo>(schemas);
   Add<JobAudit>(schemas);
   Add<JobAudit::Fork>(schemas);
   Add<JobLedger>(schemas);

@@ -23,6 +23,8 @@ const Shape<JobPage>& ShapeOf<JobPage>();
 template <>
 const Shape<AdoptionInfo>& ShapeOf<AdoptionInfo>();
 template <>
+const Shape<ParentInfo>& ShapeOf<ParentInfo>();
+template <>
 const Shape<JobAudit::Fork>& ShapeOf<JobAudit::Fork>();
 template <>
 const Shape<JobAudit>& ShapeOf<JobAudit>();

@@ -40,6 +40,14 @@ struct Adopt {
   std::string cause;    // for people: whose it was
   std::string owner{};  // the user who adopts it; empty: nobody was asked
 };
+// A job whose state(0) is a state of another one that was committed under this one's id, too: the
+// caller has seen to it that there is no job of that id.
+struct Fork {
+  std::string id;
+  JobSpec spec;       // with all of initial.parent
+  Manifest manifest;  // of step 0 and lineage 1
+  std::string owner{};
+};
 struct Cancel {
   std::string id;
 };
@@ -155,10 +163,10 @@ struct Tick {
   bool hears_no_other_machine = false;
 };
 using Input =
-    std::variant<Submit, Adopt, Cancel, Stop, Delete, Scale, SetQueue, SetQuota, Drain, MakeToken,
-                 RevokeToken, AdmitHost, RevokeHost, HostJoins, JobDeleted, MemberSays, MemberDown,
-                 AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, TrustTold, SignatureAsked,
-                 LaunchTold, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+    std::variant<Submit, Adopt, Fork, Cancel, Stop, Delete, Scale, SetQueue, SetQuota, Drain,
+                 MakeToken, RevokeToken, AdmitHost, RevokeHost, HostJoins, JobDeleted, MemberSays,
+                 MemberDown, AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, TrustTold,
+                 SignatureAsked, LaunchTold, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/exit_codes.h"
+#include "lib/domain/fork.h"
 #include "lib/domain/given_number.h"
 #include "lib/domain/notes.h"
 
@@ -110,6 +111,22 @@ void Coordinator::On(const Adopt& adopt) {
   journal.tally = TallyOf(manifest);
   journal.recorded = manifest.step;
   Change(job, Enqueue(job, adopt.cause));
+}
+
+// Its first lineage begins at its own step 0, of which there is a checkpoint; the environment is
+// what its workers will say, as of any new job.
+void Coordinator::On(const Fork& fork) {
+  if (jobs_.Find(fork.id) != nullptr) return;
+  const Manifest& manifest = fork.manifest;
+  StoredJob& job = jobs_.Add({.journal = {.id = fork.id, .spec = fork.spec, .owner = fork.owner},
+                              .manifests = {manifest}});
+  const std::string cause =
+      absl::StrCat("forked from ", Describe(*fork.spec.training.initial.parent));
+  job.journal.submission = next_submission_++;
+  job.journal.lineages = {{manifest.lineage, LineageNumber(0), manifest.step, cause}};
+  Change(job, Enqueue(job, cause));
+  for (const std::string& note : NotesOn(fork.spec))
+    Do(Announce{fork.id, "note", absl::StrCat("note: ", note), {}});
 }
 
 // A job that was cut off is submitted with another runtime specification, or with more steps: it

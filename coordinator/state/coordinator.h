@@ -55,6 +55,7 @@ class Coordinator {
  private:
   void On(const Submit&);
   void On(const Adopt&);
+  void On(const Fork&);
   void On(const Cancel&);
   void On(const Stop&);
   void On(const Delete&);

@@ -209,6 +209,7 @@ class JobRun {
   void Form(const std::string& cause, bool after_loss);
   absl::StatusOr<const Layout*> LayoutNow();
   void Plan();
+  std::string WhyNoFork(const PlanInput& input) const;
   PlanInput InputOfPlan(const Layout& layout) const;
   void Rewind(Planned& planned);
   void Activate();

@@ -9,7 +9,9 @@
 #include "coordinator/state/job_run.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/plural.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/fork.h"
 #include "lib/domain/grid.h"
 
 namespace muster::coordinator {
@@ -243,6 +245,8 @@ void JobRun::Plan() {
                absl::StrCat("resume: there is no checkpoint of step ", resume.step),
                kExitBadConfiguration);
   Planned planned = PlanView(input);
+  if (const std::string why_not = WhyNoFork(input); planned.rewind && !why_not.empty())
+    return End(JobPhase::kFailed, why_not, input.checkpoint ? kExitBadConfiguration : kExitBadData);
   const bool anew = journal_.resumes && resume.kind == ResumeKind::kNever;
   if (planned.rewind && !input.checkpoint && checkpoints_.passed_over() && !anew)
     return End(JobPhase::kFailed,
@@ -253,6 +257,22 @@ void JobRun::Plan() {
   reach_.Learn(planned.view.number, planned.heal.members);
   change_->Follow(std::move(planned));
   Do(ToMembers{change_->members(), change_->CurrentMessage(leadership_.term)});
+}
+
+// Why a fork cannot begin, or begin again; empty: it can, or the job is none. Its state(0) is in no
+// model's task, and so nobody can make it anew.
+std::string JobRun::WhyNoFork(const PlanInput& input) const {
+  const std::optional<ParentState>& parent = journal_.spec.training.initial.parent;
+  if (!parent) return "";
+  if (!input.checkpoint)
+    return absl::StrCat(
+        "the state that it began with (", Describe(*parent),
+        ") cannot be loaded, or is not kept any more: fork again, under another id");
+  const std::string tensor =
+      DifferentTensor(input.checkpoint->tensors, journal_.environment->tensors);
+  if (tensor.empty()) return "";
+  return absl::StrCat("parameters: the model is not the one of ", Describe(*parent), ": ",
+                      Cut(Printable(tensor)));
 }
 
 PlanInput JobRun::InputOfPlan(const Layout& layout) const {
@@ -281,9 +301,11 @@ PlanInput JobRun::InputOfPlan(const Layout& layout) const {
   }
   const Resume& resume = j.spec.runtime.resume;
   const bool one_step = j.resumes && resume.kind == ResumeKind::kStep;
-  if (!(j.resumes && resume.kind == ResumeKind::kNever))
-    input.checkpoint =
-        checkpoints_.Usable(j.lineages, one_step ? std::optional(Step(resume.step)) : std::nullopt);
+  const bool anew = j.resumes && resume.kind == ResumeKind::kNever;
+  std::optional<Step> only;
+  if (one_step) only = Step(resume.step);
+  if (anew) only = Step(0);  // of a fork there is one
+  if (!anew || IsFork(j.spec.training)) input.checkpoint = checkpoints_.Usable(j.lineages, only);
   input.must_rewind = j.resumes;
   input.rewind_cause = j.lineages.empty() ? "start" : j.resumes ? "resumed" : change_->cause();
   input.end = EndStep();

@@ -43,6 +43,8 @@ size_t BytesOf(const JobSpec& spec) {
     bytes += sizeof(group) + BytesOf(group.match);
   bytes += BytesOf(spec.training.validation.paths) + BytesOf(spec.training.validation.metric);
   bytes += spec.training.initial.file.size();
+  if (const auto& parent = spec.training.initial.parent)
+    bytes += parent->job.size() + parent->digest.size();
   for (const PrefixChange& change : spec.training.initial.map)
     bytes += BytesOf(change.from) + BytesOf(change.to);
   for (const auto& [name, value] : spec.training.parameters)

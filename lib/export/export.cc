@@ -271,7 +271,7 @@ absl::Status WritePt(const std::vector<ExportItem>& items, const Manifest& manif
         items[i], [&](absl::Span<const std::byte> bytes) { return zip.Append(bytes); }));
   }
   if (optimizer && CountsSteps(training.optimizer.kind)) {
-    const float step = static_cast<float>(manifest.step.value());
+    const float step = static_cast<float>(UpdatesBefore(training.initial) + manifest.step.value());
     for (size_t p = 0; p < ParametersIn(items); ++p) {
       MUSTER_RETURN_IF_ERROR(zip.Begin(name(items.size() + p), sizeof step));
       MUSTER_RETURN_IF_ERROR(zip.Append(BytesOf(absl::MakeConstSpan(&step, 1))));

@@ -80,8 +80,8 @@ void Updater::Apply(const Chunk& chunk, Step step, double rate, std::optional<do
     optimizer.weight_decay = run.rule.weight_decay;
     Slots own;
     for (int s = 0; s < SlotCount(optimizer.kind); ++s) own[s] = at.Of(slots[s]);
-    ApplyUpdate(optimizer, step.value(), rate * run.rule.learning_rate_factor, at.Of(gradient),
-                at.Of(from), at.Of(to), own);
+    ApplyUpdate(optimizer, UpdatesBefore(training_.initial) + step.value(),
+                rate * run.rule.learning_rate_factor, at.Of(gradient), at.Of(from), at.Of(to), own);
   }
   MoveAverage(chunk, step, to, slots);
 }
@@ -120,9 +120,9 @@ void Updater::ApplyByTensor(const Layout& layout, Step step, double rate, float 
     }
     OptimizerSpec optimizer = training_.optimizer;
     optimizer.weight_decay = tensor.rule.weight_decay;
-    ApplyToTensor(optimizer, step.value(), rate * tensor.rule.learning_rate_factor,
-                  {tensor.adapts, gradient_factor, pause}, at.Of(gradient), at.Of(from), at.Of(to),
-                  at.Of(slots));
+    ApplyToTensor(optimizer, UpdatesBefore(training_.initial) + step.value(),
+                  rate * tensor.rule.learning_rate_factor, {tensor.adapts, gradient_factor, pause},
+                  at.Of(gradient), at.Of(from), at.Of(to), at.Of(slots));
     pause();
   }
   for (const Chunk& chunk : layout.chunks()) {
@@ -136,7 +136,8 @@ void Updater::MoveAverage(const Chunk& chunk, Step step, absl::Span<const float>
                           const Slots& slots) {
   if (chunk.kind != TensorKind::kParameter || training_.ema_decay == 0) return;
   const absl::Span<float> average = slots[SlotCount(training_.optimizer.kind)];
-  if (step == Step(0)) return CopyFloats(parameters, average, copied_);
+  if (step == Step(0) && !HasAverageBefore(training_.initial))
+    return CopyFloats(parameters, average, copied_);
   for (const UpdateRun& run : rules_.In(chunk.offset, chunk.count)) {
     const Range at = Within(chunk, run);
     if (!run.rule.frozen) UpdateAverage(training_.ema_decay, at.Of(parameters), at.Of(average));

@@ -57,7 +57,7 @@ class Updater {
 
   // The part of Apply that a step has which is not applied: the moving average of parameters, where
   // the job keeps one, goes on with `parameters`, which stayed as they were. At step 0 it begins as
-  // the parameters after it.
+  // the parameters after it, unless the job is a fork that it came along with.
   void MoveAverage(const Chunk& chunk, Step step, absl::Span<const float> parameters,
                    const Slots& slots);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/domain/best_state.h"
+#include "lib/domain/job_id.h"
 #include "lib/wire/learning_fields.h"
 
 namespace muster {
@@ -18,6 +19,9 @@ using nlohmann::json;
 
 constexpr size_t kLongestPrefix = 1024;
 constexpr size_t kLongestMeasure = 80;
+constexpr size_t kDigestDigits = 64;
+// Of all forks together that a state may have come through.
+constexpr int64_t kMostUpdates = int64_t{1} << 50;
 
 // As tasks call them: lower-case letters, digits and "_".
 bool IsMetricName(absl::string_view name) {
@@ -96,6 +100,80 @@ json PrefixChangesSchema() {
            {{"type", "object"},
             {"additionalProperties", false},
             {"properties", {{"from", prefix}, {"to", prefix}}}}}};
+}
+
+namespace {
+
+bool IsDigest(const std::string& text) {
+  return text.size() == kDigestDigits && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+absl::Status ReadCount(const Document& document, const std::string& field, const json& value,
+                       int64_t most, std::optional<int64_t>& count) {
+  if (value.is_null()) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const absl::int128 number, ReadWhole(document, field, value, 0, most));
+  count = static_cast<int64_t>(number);
+  return absl::OkStatus();
+}
+
+json CountSchema(int64_t most) {
+  return {{"type", "integer"}, {"format", "int64"}, {"minimum", 0}, {"maximum", most}};
+}
+
+}  // namespace
+
+absl::Status ReadParent(const Document& document, const json& value,
+                        std::optional<ParentState>& parent) {
+  const std::string field = "initial.parent";
+  const auto path = [&](const char* key) { return FieldPath(field, key); };
+  const auto given = [&](const char* key) { return value.value(key, json()); };
+  MUSTER_RETURN_IF_ERROR(
+      CheckKeys(document, field, value, {"job", "step", "digest", "updates", "average"}));
+  ParentState state;
+  if (given("job").is_null())
+    return ErrorAt(document, path("job"), "is missing; write the id of the parent");
+  MUSTER_ASSIGN_OR_RETURN(state.job, ReadText(document, path("job"), given("job")));
+  if (!IsJobId(state.job))
+    return ErrorAt(document, path("job"), absl::StrCat("must be ", JobIdRule()));
+  MUSTER_RETURN_IF_ERROR(ReadCount(document, path("step"), given("step"), kMostSteps, state.step));
+  if (!given("digest").is_null()) {
+    MUSTER_ASSIGN_OR_RETURN(state.digest, ReadText(document, path("digest"), given("digest")));
+    if (!IsDigest(state.digest))
+      return ErrorAt(document, path("digest"),
+                     absl::StrCat(Describe(given("digest")), " is no digest; allowed: ",
+                                  kDigestDigits, " digits 0 to 9, a to f"));
+  }
+  MUSTER_RETURN_IF_ERROR(
+      ReadCount(document, path("updates"), given("updates"), kMostUpdates, state.updates));
+  if (!given("average").is_null()) {
+    MUSTER_ASSIGN_OR_RETURN(state.average, ReadSwitch(document, path("average"), given("average")));
+  }
+  parent = std::move(state);
+  return absl::OkStatus();
+}
+
+json FromParent(const std::optional<ParentState>& parent) {
+  if (!parent) return json();
+  json written = {{"job", parent->job}};
+  if (parent->step) written["step"] = *parent->step;
+  if (!parent->digest.empty()) written["digest"] = parent->digest;
+  if (parent->updates) written["updates"] = *parent->updates;
+  if (parent->average) written["average"] = *parent->average;
+  return written;
+}
+
+json ParentSchema() {
+  return {{"type", "object"},
+          {"additionalProperties", false},
+          {"required", json::array({"job"})},
+          {"properties",
+           {{"job", {{"type", "string"}, {"maxLength", kLongestJobId}}},
+            {"step", CountSchema(kMostSteps)},
+            {"digest", {{"type", "string"}, {"pattern", "^[0-9a-f]{64}$"}}},
+            {"updates", CountSchema(kMostUpdates)},
+            {"average", {{"type", "boolean"}}}}}};
 }
 
 absl::Status ReadKeep(const Document& document, const json& value, CheckpointPolicy& policy) {

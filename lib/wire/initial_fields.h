@@ -2,6 +2,7 @@
 // value.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,6 +16,13 @@ absl::Status ReadPrefixChanges(const Document& document, const nlohmann::json& v
                                std::vector<PrefixChange>& map);
 nlohmann::json FromPrefixChanges(const std::vector<PrefixChange>& map);
 nlohmann::json PrefixChangesSchema();
+
+// {job, step, digest, updates, average}, of which only the job is needed. kInvalidArgument with the
+// path, as in initial.parent.step.
+absl::Status ReadParent(const Document& document, const nlohmann::json& value,
+                        std::optional<ParentState>& parent);
+nlohmann::json FromParent(const std::optional<ParentState>& parent);
+nlohmann::json ParentSchema();
 
 // A number, or {last, every, best}.
 absl::Status ReadKeep(const Document& document, const nlohmann::json& value,

@@ -160,7 +160,7 @@ std::map<std::string, json> Leaves(const TrainingSpec& training) {
 std::string Shown(const std::map<std::string, json>& leaves, const std::string& name) {
   auto leaf = leaves.find(name);
   if (leaf == leaves.end()) return "absent";
-  return leaf->second.is_array() ? Dump(leaf->second) : Describe(leaf->second);
+  return leaf->second.is_structured() ? Dump(leaf->second) : Describe(leaf->second);
 }
 
 }  // namespace
@@ -217,6 +217,56 @@ absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view
   if (root.is_object() && !root.contains("restarts") && root.contains("retries")) {
     root["restarts"] = root["retries"];
     root.erase("retries");
+  }
+  return FromDocument(document);
+}
+
+namespace {
+
+// Whether a setting is about the field: itself, a part of it, or the group that it is in.
+bool IsSet(absl::Span<const std::string> settings, const std::string& field) {
+  return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) {
+    const std::string name = setting.substr(0, setting.find('='));
+    return name == field || absl::StartsWith(name, field + ".") ||
+           absl::StartsWith(field, name + ".");
+  });
+}
+
+void Erase(json& root, const std::string& name) {
+  const auto [first, second] = Split(name);
+  if (second.empty()) {
+    root.erase(first);
+  } else if (auto group = root.find(first); group != root.end() && group->is_object()) {
+    group->erase(second);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<JobSpec> ForkOf(const JobSpec& parent, const ParentState& state,
+                               absl::Span<const std::string> settings) {
+  Document document{ToDocument(parent), "the fork", {}};
+  json& root = document.root;
+  root.erase("resume");
+  root["initial"] = {{"parent", FromParent(state)}};
+  for (const std::string& setting : settings)
+    MUSTER_RETURN_IF_ERROR(ApplySetting(document, setting));
+  if (root["task"] != parent.training.task)
+    return ErrorAt(document, "task",
+                   absl::StrCat("a fork has its parent's task, which is ", parent.training.task));
+  for (const auto& [given, other] : {std::pair("steps", "epochs"), std::pair("epochs", "steps")})
+    if (IsSet(settings, given) && !IsSet(settings, other)) root.erase(other);
+  MUSTER_RETURN_IF_ERROR(CheckShape(document));
+  JobSpec spec;
+  for (const FieldRule& rule : FieldRules()) {
+    const json& value = ValueAt(root, rule.name);
+    if (!value.is_null()) MUSTER_RETURN_IF_ERROR(rule.read(document, value, spec));
+  }
+  if (!spec.training.initial.parent)
+    return ErrorAt(document, "initial.parent", "is what makes the job a fork: leave it there");
+  for (const FieldRule& rule : FieldRules()) {
+    const bool stays = rule.name == "initial.parent" || IsSet(settings, rule.name);
+    if (!rule.unused(spec).empty() && !stays) Erase(root, rule.name);
   }
   return FromDocument(document);
 }

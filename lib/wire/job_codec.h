@@ -31,6 +31,12 @@ absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view s
 // meaning.
 absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source = "");
 
+// A job that is a fork at `state` of the one with this specification: the same but for what
+// `settings` say. What has no meaning with these any more is left out, such as the momentum where
+// the optimizer is another, and so is where the parent itself began and was resumed.
+absl::StatusOr<JobSpec> ForkOf(const JobSpec& parent, const ParentState& state,
+                               absl::Span<const std::string> settings = {});
+
 // Canonical: keys in order, defaults written out, fields that have no meaning for this job (beta1
 // of sgd) left out. Parse…(To…(spec)) == spec for every valid spec. 64-bit numbers are JSON
 // numbers; readers also accept decimal text.

@@ -487,6 +487,20 @@ FieldRule PrefixChanges() {
       PrefixChangesSchema());
 }
 
+FieldRule Parent() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadParent(document, value, spec.training.initial.parent);
+  };
+  FieldRule field =
+      WithSchema({"initial.parent", kTraining, "{job, step, digest, updates, average}", read,
+                  [](const JobSpec& spec) { return FromParent(spec.training.initial.parent); }},
+                 ParentSchema());
+  field.default_text = "none";
+  return OnlyFor(std::move(field), [](const JobSpec& spec) {
+    return spec.training.initial.file.empty() ? "" : "is for jobs without initial.file";
+  });
+}
+
 // Of the checkpoints.
 FieldRule Keep() {
   auto read = [](const Document& document, const json& value, JobSpec& spec) {
@@ -803,6 +817,7 @@ std::vector<FieldRule> OtherRules() {
       OnlyFor(Later(PrefixChanges()), no_file),
       OnlyFor(Later(Switch("initial.strict", kTraining, MUSTER_MEMBER(training.initial.strict))),
               no_file),
+      Parent(),
       Later(GroupsField()),
       Later(Real("ema.decay", kTraining, MUSTER_MEMBER(training.ema_decay), decay)),
       Real("clip_norm", kTraining, MUSTER_MEMBER(training.clip_norm), {0, 1e9}),

@@ -7,6 +7,12 @@
 namespace muster {
 namespace {
 
+void Fill(const ParentInfo& from, v1::Parent& to) {
+  to.set_job(from.job);
+  to.set_step(from.step);
+  to.set_digest(from.digest);
+}
+
 void Fill(const JobMember& from, v1::JobMember& to) {
   to.set_name(from.name);
   to.set_role(from.role);
@@ -64,6 +70,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
     added.set_lineage(checkpoint.lineage);
     added.set_step(checkpoint.step);
   }
+  if (from.parent) Fill(*from.parent, *to.mutable_parent());
   *to.mutable_spec() = ToProto(*from.spec);
 }
 
@@ -106,6 +113,7 @@ void Fill(const JobFingerprints& from, v1::FingerprintsResponse& to) {
 }
 
 void Fill(const JobAudit& from, v1::AuditResponse& to) {
+  if (from.parent) Fill(*from.parent, *to.mutable_parent());
   to.set_ok(from.ok);
   to.set_conclusion(from.conclusion);
   to.set_steps(from.steps);

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/adoption.h"
 #include "coordinator/runtime/checkpoint_root.h"
+#include "coordinator/runtime/fork_copy.h"
 #include "coordinator/service/adoptions.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/namespace_api.h"
@@ -28,8 +29,10 @@
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
 #include "lib/base/whole_file.h"
+#include "lib/checkpoint/load.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/config/field_error.h"
+#include "lib/domain/fork.h"
 #include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
@@ -460,6 +463,215 @@ TEST_F(AdoptTest, ACoordinatorThatStopsEndsItAndTheNextOneKnowsNothingOfIt) {
   Start();
   EXPECT_EQ(Look().size(), 1u);
   ExpectNothingLeftOf("b");
+}
+
+// A job that has ended with a checkpoint of step 2, and others that begin with it.
+class ForkTest : public JobApiTest {
+ protected:
+  ForkTest() {
+    SubmitJob();
+    TrainToTheEnd();
+  }
+  static JobSpec ForkSpec(std::optional<int64_t> step = std::nullopt) {
+    JobSpec spec = CountingSpec(1);
+    spec.training.initial.parent = ParentState{.job = "a", .step = step};
+    return spec;
+  }
+  absl::StatusOr<SubmittedJob> Forked(const std::string& id, const JobSpec& spec,
+                                      const Caller& caller = Anybody()) {
+    std::promise<absl::StatusOr<SubmittedJob>> answer;
+    api_->Submit(id, spec, caller,
+                 [&](absl::StatusOr<SubmittedJob> job) { answer.set_value(std::move(job)); });
+    return answer.get_future().get();
+  }
+  std::string DigestOfBeginning(const std::string& id) {
+    const Catalogue::Listing listing = *Catalogue(*kv_).List(id);
+    EXPECT_EQ(listing.manifests.size(), 1u);
+    EXPECT_EQ(listing.manifests.at(0).step, Step(0));
+    return muster::Digest(*CheckpointFilesIn(CheckpointDir(root_, id)), listing.manifests.at(0))
+        .value_or("none");
+  }
+  void ExpectNothingLeftOf(const std::string& job) {
+    EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, job)));
+    EXPECT_THAT(*Catalogue(*kv_).Jobs(), ::testing::Not(::testing::Contains(job)));
+    EXPECT_THAT(*Catalogue(*kv_).Unfinished(), ::testing::Not(::testing::Contains(job)));
+  }
+  void ExpectRefused(const JobSpec& spec, const std::string& field, const std::string& why) {
+    const absl::Status refused = Forked("b", spec).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+    EXPECT_EQ(FieldOf(refused), field) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(why));
+    EXPECT_EQ(Look().size(), 1u);
+    ExpectNothingLeftOf("b");
+  }
+  ForkSource Source() {
+    const JobJournal parent = Job();
+    return {Catalogue(*kv_).List("a")->manifests.back(), parent.spec.training, *parent.environment};
+  }
+  ForkTarget Target(const std::string& id) {
+    ForkTarget target{id, ForkSpec(2), journal_->cluster()};
+    target.spec.training =
+        ForkedAt(Job().spec.training, Step(2), std::string(64, 'a'), target.spec.training);
+    return target;
+  }
+};
+
+TEST_F(ForkTest, BeginsWithTheStateOfItsParentAndNamesIt) {
+  const std::string digest = Job().ending.digest;
+  const auto forked = Forked("b", ForkSpec());
+  ASSERT_TRUE(forked.ok()) << forked.status();
+  EXPECT_TRUE(forked->created);
+  EXPECT_EQ(forked->job.step, 0);
+  EXPECT_EQ(forked->job.checkpoint_step, 0);
+  ASSERT_TRUE(forked->job.parent);
+  EXPECT_EQ(forked->job.parent->job, "a");
+  EXPECT_EQ(forked->job.parent->step, 2);
+  EXPECT_EQ(forked->job.parent->digest, digest);
+  EXPECT_EQ(DigestOfBeginning("b"), digest);
+  const JobJournal job = Look().at(1)->status.job;
+  EXPECT_EQ(job.spec.training.initial.parent, (ParentState{"a", 2, digest, 0, false}));
+  EXPECT_EQ(job.environment, std::nullopt) << "its own workers tell it";
+  ASSERT_EQ(job.lineages.size(), 1u);
+  EXPECT_THAT(job.lineages[0].cause, HasSubstr("forked from job a, step 2, digest "));
+}
+
+TEST_F(ForkTest, TheSameAgainIsOneJobAndAnotherParentIsNone) {
+  ASSERT_TRUE(Forked("b", ForkSpec()).ok());
+  for (const JobSpec& spec : {ForkSpec(), ForkSpec(2), Look().at(1)->status.job.spec}) {
+    const auto again = Forked("b", spec);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_FALSE(again->created);
+  }
+  EXPECT_EQ(Forked("b", ForkSpec(1)).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Forked("b", CountingSpec(1)).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Look().size(), 2u);
+}
+
+TEST_F(ForkTest, ManyWhoAskForTheSameAtOnceGetTheSame) {
+  constexpr int kMany = 8;
+  Mailbox<absl::StatusOr<SubmittedJob>> answers;
+  for (int i = 0; i < kMany; ++i)
+    api_->Submit("b", ForkSpec(), Anybody(),
+                 [&](absl::StatusOr<SubmittedJob> job) { answers.Post(std::move(job)); });
+  for (int i = 0; i < kMany; ++i) {
+    const auto answer = answers.TakeUntil(RealClock().Now() + kPatience);
+    ASSERT_TRUE(answer);
+    EXPECT_TRUE(answer->ok()) << answer->status();
+  }
+  EXPECT_EQ(Look().size(), 2u);
+}
+
+TEST_F(ForkTest, WhatCannotBeForkedIsNamedAndNothingIsMade) {
+  JobSpec spec = ForkSpec();
+  spec.training.initial.parent->job = "nobody";
+  ExpectRefused(spec, "initial.parent.job", "there is no job nobody");
+  spec.training.initial.parent->job = "b";
+  ExpectRefused(spec, "initial.parent.job", "is the job itself");
+  ExpectRefused(ForkSpec(7), "initial.parent.step", "no checkpoint of step 7; allowed: 2");
+  spec = ForkSpec();
+  spec.training.initial.parent->digest = std::string(64, 'b');
+  ExpectRefused(spec, "initial.parent.digest", "has digest " + Job().ending.digest);
+  spec = ForkSpec();
+  spec.training.initial.parent->updates = 1;
+  ExpectRefused(spec, "initial.parent.updates", "allowed here: 0");
+  spec = ForkSpec();
+  spec.training.task = "mlp";
+  ExpectRefused(spec, "task", "the same model");
+}
+
+TEST_F(ForkTest, WhoDoesNotSeeTheParentForksNothing) {
+  JobSpec spec = ForkSpec();
+  spec.queue.name_space = "far";
+  const absl::Status refused = Forked("b", spec, {"eve", UserRole::kSubmitter, "far"}).status();
+  EXPECT_EQ(FieldOf(refused), "initial.parent.job") << refused;
+  ExpectNothingLeftOf("b");
+}
+
+TEST_F(ForkTest, ADamagedParentIsSaidAndNothingIsLeft) {
+  const Manifest manifest = Source().manifest;
+  const std::string path = CheckpointDir(root_, "a") + "/" + manifest.segments.at(0).file;
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 1);
+  const absl::Status damaged = Forked("b", ForkSpec()).status();
+  EXPECT_TRUE(absl::IsDataLoss(damaged)) << damaged;
+  ExpectNothingLeftOf("b");
+  std::filesystem::remove(path);
+  EXPECT_FALSE(Forked("b", ForkSpec()).ok());
+  ExpectNothingLeftOf("b");
+  EXPECT_TRUE(Submitted("b", CountingSpec(1)).ok()) << "the id is free";
+}
+
+TEST_F(ForkTest, StaysWhenItsParentIsDeleted) {
+  ASSERT_TRUE(Forked("b", ForkSpec()).ok());
+  const std::string digest = DigestOfBeginning("b");
+  std::promise<absl::Status> deleted;
+  api_->Delete("a", Anybody(),
+               [&](const absl::StatusOr<JobInfo>& job) { deleted.set_value(job.status()); });
+  ASSERT_TRUE(deleted.get_future().get().ok());
+  const Time end = RealClock().Now() + kPatience;
+  while (Look().size() > 1 && RealClock().Now() < end) std::this_thread::yield();
+  EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, "a")));
+  EXPECT_EQ(DigestOfBeginning("b"), digest);
+  const auto again = Forked("b", ForkSpec());
+  EXPECT_TRUE(again.ok()) << again.status() << ": the job is there, and its parent is not needed";
+  EXPECT_EQ(FieldOf(Forked("c", ForkSpec()).status()), "initial.parent.job");
+  Stop();
+  Start();
+  EXPECT_EQ(Look().at(0)->status.checkpoints.size(), 1u) << "a start finds it";
+}
+
+TEST_F(ForkTest, WhateverCallFailsNothingOfTheCopyIsLeft) {
+  Catalogue catalogue(*kv_, journal_->cluster());
+  const auto from = CheckpointFilesIn(CheckpointDir(root_, "a"));
+  MemoryFiles memory;
+  FaultyFiles failing(memory);
+  int64_t call = 0;
+  for (bool reached = true; reached; ++call) {
+    SCOPED_TRACE(absl::StrCat("call ", call, " fails"));
+    failing.FailCall(call);
+    const absl::Status copied =
+        CopyFork(Source(), *from, Target("b"), catalogue, failing, {}).status();
+    reached = failing.failed();
+    EXPECT_EQ(copied.ok(), !reached) << copied;
+    EXPECT_EQ(memory.content.empty(), reached);
+    EXPECT_EQ(catalogue.Jobs()->contains("b"), !reached);
+  }
+  EXPECT_GT(call, 4) << "the calls were not counted";
+}
+
+// Killed between the commit of the copy and the journalling of the job.
+TEST_F(ForkTest, AStartDropsACopyThatHasNoJob) {
+  ASSERT_TRUE(CopyFork(Source(), *CheckpointFilesIn(CheckpointDir(root_, "a")), Target("b"),
+                       Catalogue(*kv_, journal_->cluster()),
+                       *CheckpointFilesIn(CheckpointDir(root_, "b")), {})
+                  .ok());
+  EXPECT_THAT(*Catalogue(*kv_).Jobs(), ::testing::Contains("b"));
+  Stop();
+  Start();
+  ExpectNothingLeftOf("b");
+  EXPECT_THAT(*Catalogue(*kv_).Jobs(), ::testing::Contains("a"));
+}
+
+// Another grid of chunks, and other slots.
+TEST_F(ForkTest, TensorsAreCopiedWhateverTheGrid) {
+  ForkTarget target = Target("b");
+  const std::string digest = Job().ending.digest;
+  for (const int64_t chunk_bytes : {64, 128, 4096}) {
+    target.spec.training.chunk_bytes = chunk_bytes;
+    const auto to = CheckpointFilesIn(CheckpointDir(root_, "b"));
+    const auto made = CopyFork(Source(), *CheckpointFilesIn(CheckpointDir(root_, "a")), target,
+                               Catalogue(*kv_, journal_->cluster()), *to, {});
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->chunk_bytes, chunk_bytes);
+    EXPECT_EQ(*muster::Digest(*to, *made), digest) << chunk_bytes;
+  }
+  target.spec.training.optimizer.kind = OptimizerKind::kAdam;
+  const auto to = CheckpointFilesIn(CheckpointDir(root_, "b"));
+  const auto made = CopyFork(Source(), *CheckpointFilesIn(CheckpointDir(root_, "a")), target,
+                             Catalogue(*kv_, journal_->cluster()), *to, {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->slots, 2);
+  EXPECT_TRUE(CheckComplete(*made, *LayoutOf(*made), 2).ok())
+      << "what does not come along is zeros";
 }
 
 // Decided where all submissions are decided, as two users may name the same id at once.

@@ -114,6 +114,69 @@ TEST(Jobs, TheEnvironmentOfAnAdoptedOneBindsItsFirstWorker) {
   EXPECT_EQ(leave[0].second.exit_code, kExitOtherEnvironment);
 }
 
+Fork ForkWith(const std::vector<TensorSpec>& tensors) {
+  Fork fork{.id = "job", .spec = SpecOf(1, 1), .owner = "ada"};
+  fork.spec.training.initial.parent = ParentState{"p", 40, std::string(64, 'a'), 0, false};
+  fork.manifest.job = "job";
+  fork.manifest.lineage = LineageNumber(1);
+  fork.manifest.tensors = tensors;
+  return fork;
+}
+
+// Nobody can make its state(0): whoever comes first loads it.
+TEST(Jobs, AForkBeginsAtStepZeroFromItsCheckpoint) {
+  Desk desk;
+  desk.Give(ForkWith(Environment().tensors));
+  EXPECT_EQ(desk.Status().step, Step(0));
+  EXPECT_EQ(desk.Job().owner, "ada");
+  EXPECT_EQ(desk.Job().environment, std::nullopt);
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_FALSE(heals.empty());
+  EXPECT_EQ(heals.back().second.plan.base, Step(0));
+  EXPECT_EQ(heals.back().second.plan.how[0], HealBy::kLoad);
+  desk.Say(kA, HoldsBase{desk.Job().number, 0});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kRunning);
+  desk.Record(kA, 0);
+  EXPECT_EQ(desk.Status().step, Step(1));
+}
+
+TEST(Jobs, AForkOfAnotherModelEndsBeforeItsFirstStep) {
+  Desk desk;
+  std::vector<TensorSpec> tensors = Environment().tensors;
+  tensors[0].name = "other";
+  desk.Give(ForkWith(tensors));
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitBadConfiguration);
+  EXPECT_THAT(desk.Job().reason, HasSubstr("parameters: the model is not the one of job p"));
+}
+
+TEST(Jobs, AForkWithoutItsBeginningIsNotMadeUp) {
+  Desk desk;
+  desk.Give(ForkWith(Environment().tensors));
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  desk.Say(kA, BaseFailed{.view = desk.Job().number, .reason = "it is damaged", .damaged = true});
+  if (!Ended(desk.Job().phase)) desk.Say(kA, Sealed{desk.Job().number, {}});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed) << desk.Job().reason;
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitBadData);
+}
+
+TEST(Jobs, AForkThatBeginsAnewBeginsWithItsParentsState) {
+  Desk desk;
+  Fork fork = ForkWith(Environment().tensors);
+  fork.spec.runtime.resume.kind = ResumeKind::kNever;
+  desk.Give(fork);
+  desk.Join(kA);
+  desk.Say(kA, Sealed{desk.Job().number, {}});
+  const auto heals = desk.Sent<Heal>();
+  ASSERT_FALSE(heals.empty());
+  EXPECT_EQ(heals.back().second.plan.how[0], HealBy::kLoad);
+}
+
 TEST(Jobs, AnIdThatIsTakenIsNotAdopted) {
   Desk desk;
   RunTwo(desk);

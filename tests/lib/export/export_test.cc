@@ -94,6 +94,15 @@ TEST_F(ExportTest, PtHoldsARecordForEachTensorAndOneForEachStep) {
     EXPECT_THAT(records["archive/data.pkl"], HasSubstr(word));
 }
 
+TEST_F(ExportTest, TheStepOfAForkCountsThoseThatItsSlotsHaveSeen) {
+  training_.initial.parent = ParentState{"p", 7, std::string(64, 'a'), 7, false};
+  InMemory memory;
+  ASSERT_EQ(Write(ExportFormat::kPt, true, memory).status(), absl::OkStatus());
+  const float step = 47;
+  EXPECT_EQ(ReadZip(memory.file)["archive/data/" + std::to_string(PlanExport(layout_, 2).size())],
+            std::string(reinterpret_cast<const char*>(&step), sizeof step));
+}
+
 TEST_F(ExportTest, PtWithoutTheOptimizerIsAStateDict) {
   InMemory memory;
   ASSERT_EQ(Write(ExportFormat::kPt, false, memory).status(), absl::OkStatus());

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -198,6 +199,36 @@ TEST(Updater, AllOfTheNewStateIsWrittenAlsoBetweenTensors) {
     updater.ApplyAll(layout, Step(0), 0.1, 1.0, gradient, state.values, absl::MakeSpan(to),
                      state.All(), [] {});
     EXPECT_EQ(to, state.values) << static_cast<int>(kind);
+  }
+}
+
+// Where its slots come along a fork goes on as its parent would: the corrections count its steps.
+TEST(Updater, AForkWithItsParentsSlotsTakesTheStepsThatTheParentWould) {
+  constexpr int64_t kForkedAt = 3;
+  for (const OptimizerKind kind :
+       {OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW,
+        OptimizerKind::kRmsprop, OptimizerKind::kLars, OptimizerKind::kLamb}) {
+    TrainingSpec training = Grouped(kind);
+    training.schedule = {};
+    TrainingSpec forked = training;
+    forked.initial.parent = ParentState{"p", kForkedAt, std::string(64, 'a'), kForkedAt, true};
+    const Layout layout = Layout::Make(kTensors, 192).value();
+    std::mt19937 random(7);
+    State state(layout, random);
+    CopyCounter copied{0};
+    const UpdateRules rules = UpdateRules::Make(training, layout).value();
+    Updater parent(training, rules, {}, kSamples, copied);
+    Updater fork(forked, rules, {}, kSamples, copied);
+    std::optional<State> of_fork;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      if (step == kForkedAt) of_fork = state;
+      const Values gradient = Draw(random, state.values.size());
+      ApplyAll(parent, layout, step, 1, gradient, state);
+      if (!of_fork) continue;
+      ApplyAll(fork, layout, step - kForkedAt, 1, gradient, *of_fork);
+      EXPECT_EQ(of_fork->values, state.values) << "step " << step;
+      EXPECT_EQ(of_fork->slots, state.slots) << "step " << step;
+    }
   }
 }
 

@@ -366,6 +366,17 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: optimizer.nesterov: is for optimizer.kind: momentum; remove it"},
         BadInput{"optimizer: {weight_decay_on: matrices}", "optimizer.weight_decay_on",
                  "a.yaml:3: optimizer.weight_decay_on: is for a weight_decay above 0; remove it"},
+        BadInput{"initial: {parent: {}}", "initial.parent.job",
+                 "a.yaml:3: initial.parent.job: is missing; write the id of the parent"},
+        BadInput{"initial: {parent: p}", "initial.parent",
+                 "a.yaml:3: initial.parent: 'p' is not a mapping"},
+        BadInput{"initial: {parent: {job: p, stop: 3}}", "initial.parent.stop",
+                 "a.yaml:3: initial.parent.stop: no such field; did you mean 'step'?"},
+        BadInput{"initial: {parent: {job: p, digest: aa}}", "initial.parent.digest",
+                 "a.yaml:3: initial.parent.digest: 'aa' is no digest; allowed: 64 digits 0 to 9, a "
+                 "to f"},
+        BadInput{"initial: {parent: {job: p}, file: /a}", "initial.parent",
+                 "a.yaml:3: initial.parent: is for jobs without initial.file; remove it"},
         BadInput{"initial: {strict: false}", "initial.strict",
                  "a.yaml:3: initial.strict: is for jobs with initial.file; remove it"},
         BadInput{"initial: {map: [{from: a}]}", "initial.map",
@@ -809,6 +820,8 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
                                              "chunk_bytes=64",
                                              "optimizer.weight_decay_on=matrices",
                                              "initial.file=/a.safetensors",
+                                             "initial.parent={job: p}",
+                                             "initial.parent={job: p, step: 3}",
                                              "groups=[{match: a}]",
                                              "ema.decay=0.9"};
   std::set<std::string> hashes = {TrainingHash(Parsed(text).training)};
@@ -847,6 +860,53 @@ TEST(OnBadSample, SkipNeedsAPlaceForEachSampleOfAStep) {
   };
   EXPECT_EQ(hash("format: images"), hash("format: images, on_bad_sample: stop"));
   EXPECT_NE(hash("format: images"), hash("format: images, on_bad_sample: skip"));
+}
+
+TEST(Differences, OfTwoParentsAreTold) {
+  const TrainingSpec p = Parsed(kSmall, {"initial.parent={job: p}"}).training;
+  const TrainingSpec q = Parsed(kSmall, {"initial.parent={job: q}"}).training;
+  EXPECT_THAT(TrainingDifferences(p, q),
+              ElementsAre("initial.parent: {\"job\":\"p\"} against {\"job\":\"q\"}"));
+}
+
+JobSpec Forked(const JobSpec& parent, const std::vector<std::string>& settings = {}) {
+  const auto fork = ForkOf(parent, {.job = "p", .step = 40}, settings);
+  EXPECT_TRUE(fork.ok()) << fork.status();
+  return fork.value_or(JobSpec{});
+}
+
+TEST(ForkOf, IsTheParentsSpecificationButForWhereItBegins) {
+  const JobSpec parent = Parsed(absl::StrCat(
+      kSmall, "initial: {file: /w, strict: false}\nresume: never\noptimizer: {kind: adam}"));
+  JobSpec expected = parent;
+  expected.training.initial = {.parent = ParentState{"p", 40}};
+  expected.runtime.resume = {};
+  EXPECT_EQ(Forked(parent), expected);
+}
+
+TEST(ForkOf, WhatHasNoMeaningAnyMoreIsLeftOut) {
+  const JobSpec parent =
+      Parsed(absl::StrCat(kSmall, "optimizer: {kind: adam, beta1: 0.5}\nsync: server\nservers: 3\n",
+                          "schedule: {kind: linear, final_ratio: 0.5}"));
+  const JobSpec fork = Forked(parent, {"optimizer.kind=sgd", "sync=allreduce", "epochs=2",
+                                       "schedule.kind=constant", "batch=7"});
+  EXPECT_EQ(fork.training.optimizer.kind, OptimizerKind::kSgd);
+  EXPECT_EQ(fork.runtime.servers, 0);
+  EXPECT_EQ(fork.training.steps, 0);
+  EXPECT_EQ(fork.training.epochs, 2);
+  EXPECT_EQ(fork.training.batch, 7);
+  EXPECT_EQ(Forked(Parsed(kSmall), {"sync=server"}).runtime.servers, 1);
+}
+
+TEST(ForkOf, WhatItMayNotBeIsNamed) {
+  const auto refused = [](const std::string& setting) {
+    return FieldOf(ForkOf(Parsed(kSmall), {.job = "p", .step = 40}, {setting}).status());
+  };
+  EXPECT_EQ(refused("task=mlp"), "task");
+  EXPECT_EQ(refused("initial.file=/a"), "initial.parent");
+  EXPECT_EQ(refused("initial={}"), "initial.parent");
+  EXPECT_EQ(refused("optimizer.beta1=0.5"), "optimizer.beta1") << "it is the user's own";
+  EXPECT_EQ(refused("batch=0"), "batch");
 }
 
 TEST(DataSet, FieldsAreForTasksThatReadOneAndForTheirFormat) {

@@ -233,6 +233,15 @@ class RandomJob {
 
   void FillInitial(InitialSpec& initial) {
     if (Coin()) return;
+    if (Coin()) {
+      ParentState& parent = initial.parent.emplace();
+      parent.job = "job-" + std::to_string(Int(0, 99));
+      if (Coin()) parent.step = Int<int64_t>(0, int64_t{1} << 40);
+      if (Coin()) parent.digest = std::string(64, "0123456789abcdef"[Int(0, 15)]);
+      if (Coin()) parent.updates = Int<int64_t>(0, int64_t{1} << 50);
+      if (Coin()) parent.average = Coin();
+      return;
+    }
     initial.file = "/" + Text();
     for (int left = Int(0, 3); left > 0; --left)
       initial.map.push_back({Coin() ? "" : Text(), Text()});
