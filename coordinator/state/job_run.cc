@@ -102,6 +102,9 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),
       last_checkpoint_(now) {
+  // What members tell again was told by the coordinator before.
+  for (const auto& [step, record] : ledger_.recent().records)
+    if (!record.measures.empty()) last_measured_ = {record.lineage, step};
   if (journal_.view) reach_.Learn(journal_.view->number, journal_.view->members);
   for (const auto& [name, placement] : journal_.placements) has_leavers_ |= placement.leaving;
   if (journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0))

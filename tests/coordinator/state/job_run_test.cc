@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -371,6 +373,45 @@ TEST(JobRun, WaitsForItsMembersAfterARestart) {
   EXPECT_EQ(Describe(run.Handle(Says(kB, Back(kB, kFirstView)), kNow)), "say process, stands to 1");
   EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
   EXPECT_EQ(run.journal().number, kFirstView);
+}
+
+// Members tell again what the coordinator before has not acknowledged any more.
+TEST(JobRun, AMeasureThatWasToldBeforeARestartIsNotToldAgain) {
+  StoredJob stored;
+  stored.journal = RunAt(At::kRunning).journal();
+  TrainingSpec& training = stored.journal.spec.training;
+  training.validation = {.every_steps = 3};
+  const auto sums = SumTensors(training.validation, {{"loss"}});
+  auto& tensors = stored.journal.environment->tensors;
+  tensors.insert(tensors.end(), sums->begin(), sums->end());
+  const auto record_of = [&](int64_t step) {
+    StepRecord record;
+    record.lineage = stored.journal.lineages.back().number;
+    record.view = kFirstView;
+    record.step = Step(step);
+    record.samples = StepSamples(training, 100, record.step);
+    record.weight = static_cast<int64_t>(record.samples.count);
+    if (step > 0 && step % 3 == 0) record.measures = {{6, 3}};
+    return record;
+  };
+  stored.recorded = Step(5);
+  for (int64_t step = 0; step < 5; ++step) stored.recent.Add(record_of(step));
+  JobRun run = RunOf(stored);
+  for (const MemberId& id : {kA, kB}) {
+    Join join = Back(id, kFirstView);
+    join.environment = *stored.journal.environment;
+    run.Handle(Says(id, join), kNow);
+  }
+  ASSERT_TRUE(run.Has(kB));
+  const auto measures_told = [&](std::vector<StepRecord> records) {
+    std::vector<std::string> steps;
+    for (const Announce& announce :
+         Of<Announce>(run.Handle(Says(kB, Records{std::move(records)}), kNow)))
+      if (announce.event == "validation") steps.push_back(announce.fields.at("step"));
+    return steps;
+  };
+  EXPECT_THAT(measures_told({record_of(3), record_of(4)}), IsEmpty());
+  EXPECT_THAT(measures_told({record_of(5), record_of(6)}), ElementsAre("6"));
 }
 
 }  // namespace
