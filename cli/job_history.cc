@@ -55,7 +55,12 @@ std::vector<LossAtStep> NewestLosses(const std::string& path) {
     const auto step = object.find("step"), loss = object.find("loss");
     if (step == object.end() || !step->is_number_integer()) continue;
     const bool has_loss = loss != object.end() && loss->is_number();
-    losses.push_back({step->get<int64_t>(), has_loss ? loss->get<double>() : NAN});
+    LossAtStep& of = losses.emplace_back();
+    of.step = step->get<int64_t>();
+    of.loss = has_loss ? loss->get<double>() : NAN;
+    const auto measured = object.find("validation.loss");
+    if (measured != object.end() && measured->is_number())
+      of.validation_loss = measured->get<double>();
   }
   return losses;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ absl::Status ReadHistory(const RestClient& rest, const std::string& job, int64_t
 struct LossAtStep {
   int64_t step = 0;
   double loss = 0;  // not a number: it has none
+  std::optional<double> validation_loss{};
 };
 // Of the newest steps in a metrics.jsonl, as many as some MiB hold. Empty: there is none, or it
 // cannot be read.

@@ -17,20 +17,32 @@ constexpr size_t kMostColumns = 100;
 constexpr size_t kMostPoints = 16'384;
 constexpr size_t kKeptColumns = 1'024;
 
+void DropFrom(int64_t step, std::vector<plot::Point>& points) {
+  while (!points.empty() && points.back().x >= static_cast<double>(step)) points.pop_back();
+}
+
+void Append(int64_t step, double value, std::vector<plot::Point>& points) {
+  DropFrom(step, points);
+  points.push_back({static_cast<double>(step), value});
+  if (points.size() > kMostPoints) points = plot::Thin(std::move(points), kKeptColumns);
+}
+
 }  // namespace
 
+// The validation of a step may be told before its loss, and is the same bits where it is done
+// again.
 void LossChart::Add(int64_t step, double loss) {
-  const auto x = static_cast<double>(step);
-  while (!points_.empty() && points_.back().x >= x) points_.pop_back();
-  points_.push_back({x, loss});
-  if (points_.size() > kMostPoints) points_ = plot::Thin(std::move(points_), kKeptColumns);
+  const bool is_back = !points_.empty() && points_.back().x >= static_cast<double>(step);
+  if (is_back) DropFrom(step + 1, validation_);
+  Append(step, loss, points_);
 }
+
+void LossChart::AddValidation(int64_t step, double loss) { Append(step, loss, validation_); }
 
 std::vector<std::string> LossChart::Lines(size_t columns, size_t rows) const {
   if (rows < kLeastWindowRows) return {};
-  std::vector<std::string> lines =
-      plot::DrawBraille(points_, std::min(columns, kMostColumns), kChartRows);
-  return lines;
+  return plot::DrawBraille(points_, std::min(columns, kMostColumns), kChartRows,
+                           {.name = "validation loss", .points = validation_});
 }
 
 }  // namespace muster::cli

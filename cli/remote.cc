@@ -33,6 +33,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/history_series.h"
 #include "lib/domain/notes.h"
 #include "lib/http/client.h"
 #include "lib/wire/job_codec.h"
@@ -290,7 +291,11 @@ class Watcher {
   void ShowPast(int64_t step) {
     constexpr int64_t kMostSteps = 20'000;
     const auto add = [&](const std::vector<HistoryStep>& steps) {
-      for (const HistoryStep& of : steps) screen_.AddPast(of.step, of.loss.value_or(NAN));
+      for (const HistoryStep& of : steps) {
+        screen_.AddPast(of.step, of.loss.value_or(NAN));
+        if (const auto measured = ValueOf(of, "validation.loss"))
+          screen_.AddValidation(of.step, *measured);
+      }
       return true;
     };
     ReadHistory(rest_, job_, std::max<int64_t>(0, step - kMostSteps), add).IgnoreError();
@@ -304,6 +309,7 @@ class Watcher {
   }
 
   void Show(const EventAnswer& event) {
+    if (event.validation_loss) screen_.AddValidation(event.step, *event.validation_loss);
     if (screen_.json()) {
       nlohmann::ordered_json object = {{"event", event.name}};
       object.update(nlohmann::ordered_json::parse(event.json));

@@ -199,6 +199,7 @@ absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std:
   return event;
 }
 
+  Read(object, "validation.loss", event.validation_loss);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   FingerprintPage page;

@@ -172,6 +172,7 @@ struct EventAnswer {
 };
 
 // The last lines of a process' log, with which a job fails.
+  std::optional<double> validation_loss;  // where that was measured
 bool IsLog(const EventAnswer& event);
 // A sentence that people are told as it comes. How and why a job ended is told with the job.
 bool IsSaidAtOnce(const EventAnswer& event);

@@ -25,6 +25,8 @@ void Screen::ShowProgress(const Progress& progress, Time now) {
 
 void Screen::AddPast(int64_t step, double loss) { chart_.Add(step, loss); }
 
+void Screen::AddValidation(int64_t step, double loss) { chart_.AddValidation(step, loss); }
+
 void Screen::ShowLine(const std::string& line, Time now) {
   if (kind_ == Kind::kJson || !IsDue(now)) return;
   last_ = now;

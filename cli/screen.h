@@ -1,5 +1,6 @@
 // What `muster train` shows: one progress line that is kept up to date, and events above it. On a
-// terminal the line is redrawn in place, with a chart of the loss above it where that is asked for;
+// terminal the line is redrawn in place, with a chart of the loss above it, and of
+// the validation loss, where that is asked for;
 // elsewhere it is printed every few seconds. As JSON: one object per event on the output and
 // nothing else. Text that could steer a terminal is made harmless. One thread.
 #pragma once
@@ -45,6 +46,8 @@ class Screen {
 
   // A loss for the chart, of a step before those that are shown as progress.
   void AddPast(int64_t step, double loss);
+  // For the chart, too, of any step so far.
+  void AddValidation(int64_t step, double loss);
   bool shows_chart() const { return kind_ == Kind::kTerminal && height_() > 0; }
   // Not each time, but always at the last step.
   void ShowProgress(const Progress& progress, Time now);

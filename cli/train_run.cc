@@ -139,6 +139,8 @@ class TrainRun {
     for (const LossAtStep& past : NewestLosses(HistoryFileOf(result_.folder, result_.job.id)))
       screen_.AddPast(past.step, past.loss);
   }
+      if (past.validation_loss) screen_.AddValidation(past.step, *past.validation_loss);
+    }
 
   // A run on one machine is lost with it anyway, and a pod comes again on another one.
   void SayWhatIsLost() {
@@ -502,6 +504,7 @@ class TrainRun {
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
+    if (event.validation_loss) screen_.AddValidation(event.step, *event.validation_loss);
       follower_->AskCancel();
     NoteTrouble(event);
     if (event.name == "step") return OnRecordedStep(event);

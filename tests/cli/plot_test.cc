@@ -197,13 +197,17 @@ TEST(JobHistoryTest, TheNewestLossesOfAFile) {
   const std::string folder = Folder();
   const std::string path = folder + "/metrics.jsonl";
   EXPECT_TRUE(NewestLosses(path).empty());
-  std::string lines = "theirs\n[3]\n{\"step\":0,\"loss\":0.5}\n{\"step\":1,\"loss\":null}\n";
+  std::string lines =
+      "theirs\n[3]\n{\"step\":0,\"loss\":0.5}\n"
+      "{\"step\":1,\"loss\":null,\"validation.loss\":0.75}\n";
   ASSERT_TRUE(ReplaceFile(path, lines + "{\"step\":2,\"lo").ok());
   std::vector<LossAtStep> losses = NewestLosses(path);
   ASSERT_EQ(losses.size(), 2u);
   EXPECT_EQ(losses[0].step, 0);
   EXPECT_EQ(losses[0].loss, 0.5);
   EXPECT_FALSE(losses[1].loss == losses[1].loss) << "not a number";
+  EXPECT_EQ(losses[0].validation_loss, std::nullopt);
+  EXPECT_EQ(losses[1].validation_loss, 0.75);
   // Of a long one the end.
   for (int step = 2; step < 200'000; ++step)
     absl::StrAppend(&lines, "{\"step\":", step, ",\"loss\":0.25}\n");

@@ -146,6 +146,37 @@ TEST(ScreenTest, AChartOfTheLossStandsAboveTheProgressLineAndMovesNothing) {
             "done\n");
 }
 
+TEST(ScreenTest, TheValidationLossIsMarkedOnTheChart) {
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kTerminal, Always(41), Always(24));
+  screen.AddPast(0, 4);
+  screen.AddValidation(5, 4);
+  screen.ShowProgress({.step = 10, .loss = 0}, kStart);
+  screen.AddValidation(10, 2);
+  screen.ShowProgress({.step = 20, .loss = 0}, kStart + seconds(1));
+  screen.Finish();
+  TinyTerminal terminal(41);
+  terminal.Take(out.str());
+  const std::vector<std::string> lines = terminal.Lines();
+  EXPECT_EQ(ColumnsOf(lines[0].substr(0, lines[0].find('o'))), 11u + 7u) << lines[0];
+  EXPECT_NE(lines[3].find('o'), std::string::npos) << absl::StrJoin(lines, "\n");
+  EXPECT_NE(lines[7].find("o validation loss"), std::string::npos) << lines[7];
+}
+
+TEST(LossChartTest, ARewindTakesTheValidationOfLaterStepsAway) {
+  LossChart chart;
+  for (int64_t step = 0; step < 40; ++step) chart.Add(step, 1);
+  chart.AddValidation(10, 3);
+  chart.AddValidation(20, 5);
+  chart.AddValidation(30, 9);
+  EXPECT_EQ(chart.Lines(80, 24)[0].substr(0, 9), "        9");
+  chart.AddValidation(20, 5);  // it may be told before the step is done again
+  chart.Add(20, 1);
+  EXPECT_EQ(chart.Lines(80, 24)[0].substr(0, 9), "        5") << "that of step 20 is the same";
+  chart.Add(12, 1);
+  EXPECT_EQ(chart.Lines(80, 24)[0].substr(0, 9), "        3");
+}
+
 TEST(ScreenTest, AfterARewindTheChartGoesOnFromThere) {
   std::ostringstream out;
   Screen screen(out, Screen::Kind::kTerminal, Always(40), Always(24));

@@ -36,6 +36,18 @@ TEST(BrailleTest, OnePointOneLevelAndGapsAreDrawn) {
               ElementsAre("        1 ┤         ⠈", "        0 ┤⡀", "           0        9"));
 }
 
+TEST(BrailleTest, MarksStandOnTheAxesOfTheCurveAndAreNamedWhereThereIsRoom) {
+  const Marks marks{"held out", {{4, 3}, {9, 1}, {7, NAN}}};
+  EXPECT_EQ(absl::StrJoin(DrawBraille({{0, 2}, {9, 0.5}}, 27, 3, marks), "\n"),
+            "        3 ┤       o\n"
+            "          │⠉⠉⠑⠒⠢⠤⠤⣀⣀\n"
+            "      0.5 ┤         ⠉⠉⠑⠒⠢⠤o\n"
+            "           0  o held out  9");
+  EXPECT_EQ(DrawBraille({{0, 2}, {9, 0.5}}, 21, 3, marks).back(), "           0        9");
+  EXPECT_THAT(DrawBraille({}, 80, 8, marks), IsEmpty());
+  EXPECT_EQ(DrawBraille({{0, 2}}, 80, 8, {"none", {{0, NAN}}}), DrawBraille({{0, 2}}, 80, 8));
+}
+
 TEST(BrailleTest, WithoutAValueOrRoomThereIsNothing) {
   EXPECT_THAT(DrawBraille({}, 80, 8), IsEmpty());
   EXPECT_THAT(DrawBraille({{0, NAN}, {1, INFINITY}}, 80, 8), IsEmpty());
