@@ -286,6 +286,11 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   } else if (name == "generate") {
     parsed.arguments = line.generate;
   } else if (name == "export") {
+    RemoteArguments& remote = line.exported.remote;
+    remote.has_to = given.count("--to") > 0;
+    remote.to = UrlFrom(remote.to);
+    if (std::string wrong = remote.has_to ? WrongAddress(name, remote.to) : ""; !wrong.empty())
+      return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
     parsed.arguments = line.exported;
   } else if (first.get_name() == "checkpoints") {
     line.checkpoints.verb = CheckpointsVerb(given.get_name());

@@ -289,6 +289,7 @@ struct ExportArguments : CheckpointArguments {
 };
 
 struct CheckpointsArguments : CheckpointArguments {
+  RemoteArguments remote;  // who is asked in place of `dir`, where `has_to`
   enum class Verb { kList, kShow, kVerify, kDelete, kKeep };
   Verb verb = Verb::kList;
   std::string name;      // keep

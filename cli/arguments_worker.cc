@@ -64,10 +64,13 @@ constexpr char kExportFooter[] =
     "  pt            by torch.load(FILE, weights_only=True): a state_dict; with --optimizer\n"
     "                {\"model\": state_dict, \"optimizer\": state_dict of torch.optim}\n"
     "  libtorch      by torch::load(module, FILE) in C++\n"
-    "The file is there whole or not at all.\n"
+    "The file is there whole or not at all. With --to the coordinator of a cluster gives the "
+    "checkpoint out, to\n"
+    "whoever may see the job; its checksums are compared here.\n"
     "\n"
     "Examples:\n"
     "  muster export --dir runs/one -o model.safetensors\n"
+    "  muster export JOB@500 --to train.example.org:8080 -o model.safetensors\n"
     "  muster export JOB --dir cluster --step 500 --format pt --optimizer -o state.pt";
 
 constexpr char kCheckpointsFooter[] =
@@ -220,6 +223,20 @@ void AddExport(CLI::App& app, ExportArguments& arguments) {
       ->type_name("FILE");
   command->add_flag("--optimizer", arguments.optimizer,
                     "the optimizer's state, too (safetensors and pt)");
+  CLI::Option* const to =
+      command
+          ->add_option("--to", arguments.remote.to,
+                       "from a cluster: its REST interface, which gives the checkpoint out "
+                       "(safetensors and pt)")
+          ->type_name("HOST:PORT")
+          ->excludes("--dir")
+          ->excludes("--checkpoints");
+  command
+      ->add_option("--authority", arguments.remote.authority,
+                   "whom to trust at https://: authority.pem of the cluster's identity (default: "
+                   "MUSTER_AUTHORITY, ~/.config/muster/authority.pem)")
+      ->type_name("FILE")
+      ->needs(to);
   command->footer(kExportFooter);
 }
 

@@ -618,8 +618,18 @@ std::optional<int> InWorkerIf(const cli::Arguments& arguments, const Make& make)
 }
 
 int Export(const cli::ExportArguments& arguments, StandardOutput& output) {
+absl::Status ExportFromCluster(const cli::ExportArguments& arguments) {
+  cli::RemoteArguments remote = arguments.remote;
+  remote.may_ask_in_plain_text = MaySpeakPlaintext();
+  MUSTER_RETURN_IF_ERROR(cli::FindWhatItShows(TokenPlacesOfOurs(), remote));
+  MUSTER_RETURN_IF_ERROR(cli::CheckMayAsk(remote, remote.to));
+  return cli::ExportFromCluster(arguments, cli::RestClient(remote.to, remote.token, remote.trust),
+                                std::cout);
+}
+
   if (arguments.format == "libtorch") return InWorker(cli::ExportCommand(arguments));
-  const absl::Status done = cli::ExportCheckpoint(arguments, std::cout);
+  const absl::Status done = arguments.remote.has_to ? ExportFromCluster(arguments)
+                                                    : cli::ExportCheckpoint(arguments, std::cout);
   if (!done.ok()) std::cerr << "muster export: " << PrintableLines(done.message()) << std::endl;
   return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),
                                 "muster");

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "cli/json_text.h"
+#include "lib/base/digits.h"
 #include "lib/base/status.h"
 #include "lib/http/client.h"
 
@@ -130,6 +131,11 @@ JobAnswer StatusFrom(const Json& object) {
       if (member.is_object()) job.members.push_back(MemberFrom(member));
   if (const auto list = object.find("checkpoints"); list != object.end() && list->is_array())
     job.checkpoints = static_cast<int64_t>(list->size());
+  for (const Json& entry : ListIn(object, "checkpoints")) {
+    CheckpointAnswer& saved = job.saved.emplace_back();
+    Read(entry, "lineage", saved.lineage);
+    Read(entry, "step", saved.step);
+  }
   if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object()) {
     ReadProcesses(*spec, job);
     job.spec = Text(*spec);
@@ -193,13 +199,13 @@ absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std:
     Read(object, "gradient_norm", norm);
     event.gradient_norm = norm;
   }
+  Read(object, "validation.loss", event.validation_loss);
   if (const auto saves = object.find("saves"); saves != object.end() && saves->is_boolean())
     event.saves = saves->get<bool>();
   Read(object, "value", event.value);
   return event;
 }
 
-  Read(object, "validation.loss", event.validation_loss);
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   FingerprintPage page;
@@ -386,22 +392,26 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
   return page;
 }
 
-absl::StatusOr<std::string> RestClient::Send(const std::string& method, const std::string& path,
-                                             const std::string& body) const {
-  http::ClientOptions options{.trust = trust_};
+absl::StatusOr<http::Response> RestClient::Ask(const std::string& method, const std::string& path,
+                                               const std::string& body, Duration timeout) const {
+  http::ClientOptions options{.timeout = timeout, .trust = trust_};
   if (!exchange_) {
     MUSTER_ASSIGN_OR_RETURN(options.token, token_());
   }
-  absl::StatusOr<http::Response> response =
-      exchange_            ? exchange_(method, path, body)
-      : method == "GET"    ? http::Get(url_ + path, options)
-      : method == "DELETE" ? http::Delete(url_ + path, options)
-      : method == "PUT"    ? http::Put(url_ + path, body, options)
-      : method == "PATCH"  ? http::Patch(url_ + path, body, options)
-                           : http::Post(url_ + path, body, options);
-  MUSTER_RETURN_IF_ERROR(response.status());
-  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(*response));
-  return std::move(response->body);
+  return exchange_            ? exchange_(method, path, body)
+         : method == "GET"    ? http::Get(url_ + path, options)
+         : method == "DELETE" ? http::Delete(url_ + path, options)
+         : method == "PUT"    ? http::Put(url_ + path, body, options)
+         : method == "PATCH"  ? http::Patch(url_ + path, body, options)
+                              : http::Post(url_ + path, body, options);
+}
+
+absl::StatusOr<std::string> RestClient::Send(const std::string& method, const std::string& path,
+                                             const std::string& body) const {
+  MUSTER_ASSIGN_OR_RETURN(http::Response response,
+                          Ask(method, path, body, http::ClientOptions().timeout));
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
+  return std::move(response.body);
 }
 
 absl::StatusOr<std::string> RestClient::Get(const std::string& path) const {
@@ -687,6 +697,26 @@ absl::StatusOr<FingerprintPage> RestClient::Fingerprints(const std::string& id,
 absl::StatusOr<DigestAnswer> RestClient::Digest(const std::string& id) const {
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Get(PathOf(id) + "/digest"));
   return ParseDigest(answer);
+}
+
+// As slow as the slowest client that a coordinator serves may take for one of its largest answers.
+absl::StatusOr<FilePartAnswer> RestClient::ReadCheckpoint(const std::string& id,
+                                                          const std::string& file, int64_t offset,
+                                                          int64_t bytes) const {
+  constexpr Duration kPatience = std::chrono::minutes(2);
+  constexpr char kSize[] = "Muster-File-Bytes";
+  MUSTER_ASSIGN_OR_RETURN(
+      http::Response response,
+      Ask("GET",
+          absl::StrCat(PathOf(id), "/checkpoint?file=", http::EscapeUrlPart(file),
+                       "&offset=", offset, "&bytes=", bytes),
+          "", kPatience));
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
+  FilePartAnswer part{std::move(response.body), -1};
+  for (const auto& [name, value] : response.headers)
+    if (absl::EqualsIgnoreCase(name, kSize) && !ParseDigits(value, &part.of)) part.of = -1;
+  if (part.of >= 0) return part;
+  return absl::InternalError("the coordinator's answer does not say how large the file is");
 }
 
 absl::StatusOr<AuditAnswer> RestClient::Audit(const std::string& id) const {

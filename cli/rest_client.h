@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/base/time.h"
 #include "lib/domain/history.h"
 #include "lib/http/message.h"
 #include "lib/identity/tls_context.h"
@@ -26,6 +27,11 @@ struct MemberAnswer {
   std::string state;
   std::string phase;
   int64_t lanes = 0;
+};
+
+struct CheckpointAnswer {
+  int64_t lineage = 0;
+  int64_t step = 0;
 };
 
 struct JobAnswer {
@@ -57,8 +63,9 @@ struct JobAnswer {
   int64_t rewinds = 0;
   int64_t lanes_recomputed = 0;
   double seconds = 0;
-  int64_t checkpoint_step = -1;  // of the newest; -1: none
-  int64_t checkpoints = 0;       // how many there are
+  int64_t checkpoint_step = -1;         // of the newest; -1: none
+  int64_t checkpoints = 0;              // how many there are
+  std::vector<CheckpointAnswer> saved;  // these, oldest first
   std::vector<MemberAnswer> members;
   int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
   int64_t servers = 0;
@@ -165,6 +172,7 @@ struct EventAnswer {
   int64_t samples = 0;
   double loss = 0;  // not a number: it has none
   std::optional<double> gradient_norm;
+  std::optional<double> validation_loss;  // where that was measured
   std::optional<bool> saves;  // false: no checkpoint is made for now; true: they are made (again)
   std::string time;           // "2026-11-21T10:11:20.096Z"
   std::string value;          // of a fingerprint
@@ -172,7 +180,6 @@ struct EventAnswer {
 };
 
 // The last lines of a process' log, with which a job fails.
-  std::optional<double> validation_loss;  // where that was measured
 bool IsLog(const EventAnswer& event);
 // A sentence that people are told as it comes. How and why a job ended is told with the job.
 bool IsSaidAtOnce(const EventAnswer& event);
@@ -182,6 +189,11 @@ struct DigestAnswer {
   int64_t step = 0;  // the state before it
   std::string digest;
   std::string json;
+};
+
+struct FilePartAnswer {
+  std::string bytes;
+  int64_t of = 0;  // so large is the file
 };
 
 struct LineageAnswer {
@@ -362,6 +374,9 @@ class RestClient {
   // Of the step `from` and later ones.
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
+  // At most so many bytes of a file of a checkpoint, LINEAGE-AND-STEP/FILE.
+  absl::StatusOr<FilePartAnswer> ReadCheckpoint(const std::string& id, const std::string& file,
+                                                int64_t offset, int64_t bytes) const;
   absl::StatusOr<AuditAnswer> Audit(const std::string& id) const;
   // One page, of the step `from` and later ones. `lineage` is that of the step before, as the
   // caller has it (0: it has none): where a rewind has left out some of its steps since, the page
@@ -392,6 +407,9 @@ class RestClient {
   absl::StatusOr<std::string> Post(const std::string& path, const std::string& body) const;
   absl::StatusOr<std::string> Send(const std::string& method, const std::string& path,
                                    const std::string& body) const;
+  // Of any status. `timeout`: of the whole exchange.
+  absl::StatusOr<http::Response> Ask(const std::string& method, const std::string& path,
+                                     const std::string& body, Duration timeout) const;
 
   std::string url_;
   Exchange exchange_;  // in place of `url_`, where it is there

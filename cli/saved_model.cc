@@ -107,20 +107,28 @@ absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& place
       names.empty() ? "none has a name" : absl::StrCat("there are ", absl::StrJoin(names, ", "))));
 }
 
+absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
+                                          const std::vector<CheckpointPlace>& places,
+                                          const std::string& folder, const std::string& which) {
+  const bool needs_names = !which.empty() && !StepIn(which);
+  std::vector<NamedPlace> named;
+  for (const CheckpointPlace& place : places)
+    named.push_back(
+        {place, needs_names ? ReadKeptName(files, place.first, place.second).value_or("") : ""});
+  if (which == kBest) {
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<SurveyedCheckpoint> all, SurveyCheckpoints(files));
+    if (const std::optional<size_t> best = BestIn(all))
+      named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
+  }
+  return ChoosePlace(named, folder, which);
+}
+
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint) {
   MUSTER_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolderOf(checkpoint));
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(folder);
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places, CheckpointPlacesIn(*files));
-  std::vector<NamedPlace> named;
-  for (const CheckpointPlace& place : places)
-    named.push_back({place, ReadKeptName(*files, place.first, place.second).value_or("")});
-  if (WhichOf(checkpoint) == kBest) {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<SurveyedCheckpoint> all, SurveyCheckpoints(*files));
-    if (const std::optional<size_t> best = BestIn(all))
-      named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
-  }
   MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
-                          ChoosePlace(named, folder, WhichOf(checkpoint)));
+                          FindPlace(*files, places, folder, WhichOf(checkpoint)));
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second)};
 }
 

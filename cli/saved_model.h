@@ -34,6 +34,11 @@ std::optional<size_t> BestIn(const std::vector<SurveyedCheckpoint>& all);
 absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& places,
                                             const std::string& folder, const std::string& which);
 
+// Of those in `places`, whose names are read where they matter. Errors of ChoosePlace.
+absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
+                                          const std::vector<CheckpointPlace>& places,
+                                          const std::string& folder, const std::string& which);
+
 struct FoundCheckpoint {
   std::string folder;    // of the job's checkpoints
   std::string manifest;  // relative to it

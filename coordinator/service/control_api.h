@@ -252,6 +252,21 @@ struct LogTail {
   std::string text;
 };
 
+// Which bytes of a file of a committed checkpoint are asked for.
+struct FileQuery {
+  std::string file;  // FOLDER/FILE in the job's folder of checkpoints
+  int64_t offset = 0;
+  int64_t bytes = 0;  // the most, up to kMostFileBytes; 0: so many
+};
+inline constexpr int64_t kMostFileBytes = int64_t{4} << 20;
+
+struct FilePart {
+  std::string bytes;  // fewer than the query says: the file ends there
+  uint64_t of = 0;    // so large is the file
+};
+// The header of REST that says how large it is.
+inline constexpr char kFileBytesHeader[] = "Muster-File-Bytes";
+
 // All methods thread-safe; none blocks; every reply is called once, on any thread, and is quick.
 // Errors: kNotFound (no such job), kInvalidArgument (FieldOf names the field), kUnavailable
 // (shutting down, or the journal cannot be written).
@@ -322,6 +337,9 @@ class JobApi {
   // kNotFound, too: the job is over, and has no log of that member.
   virtual void FollowLogs(const std::string& id, FollowQuery query,
                           const coordinator::Caller& caller, Reply<LogPage> reply) = 0;
+  // Of a manifest, a segment or the name that a checkpoint is kept by, byte for byte. kNotFound,
+  // too: the job has no such checkpoint any more, or that no such file.
+  virtual void ReadFile(const std::string& id, FileQuery query, Reply<FilePart> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,
                       Reply<JobDigest> reply) = 0;

@@ -128,6 +128,12 @@ class FolderApi final : public JobApi {
       return ReadLogPage(logs_, id, query, /*ends=*/true);
     });
   }
+  void ReadFile(const std::string& id, FileQuery query, Reply<FilePart> reply) override {
+    if (const absl::Status bad = CheckFileQuery(query); !bad.ok()) return reply(bad);
+    Answer<FilePart>(id, reply, [&](const KnownJobPtr& known) {
+      return ReadFilePart(root_, known->status, query);
+    });
+  }
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Answer<JobDigest>(id, reply, [&](const KnownJobPtr& known) {
       return DigestOf(journal_, root_, known, step, {});

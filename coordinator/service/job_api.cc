@@ -292,6 +292,14 @@ class Api final : public JobApi {
     followers_->Follow(id, std::move(query), caller.user, std::move(reply));
   }
 
+  void ReadFile(const std::string& id, FileQuery query, Reply<FilePart> reply) override {
+    if (const absl::Status bad = CheckFileQuery(query); !bad.ok()) return reply(bad);
+    AnswerLater<FilePart>(id, std::move(reply),
+                          [this, query](const KnownJob& known, const std::stop_token&) {
+                            return ReadFilePart(root_, known.status, query);
+                          });
+  }
+
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     const absl::StatusOr<KnownJobPtr> known = Find(id);
     if (!known.ok()) return reply(known.status());

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,7 +20,10 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/load.h"
+#include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/segment.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
 #include "lib/domain/audit.h"
@@ -293,6 +297,59 @@ absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& ro
   return absl::NotFoundError(
       step ? absl::StrCat("job ", job.id, " has no checkpoint of step ", *step)
            : absl::StrCat("job ", job.id, " has no checkpoint", Ended(job.phase) ? "" : " yet"));
+}
+
+namespace {
+
+// "lineage-2-step-140/worker-0.segment": the checkpoint that it is of, and nothing where it is none
+// of the files that a reader needs.
+std::optional<CheckpointPlace> PlaceOfFile(const std::string& file) {
+  const size_t slash = file.find('/');
+  if (slash == std::string::npos || !IsSafeRelativeName(file)) return std::nullopt;
+  const absl::string_view name = absl::string_view(file).substr(slash + 1);
+  if (name != kManifestFile && name != kKeptFile && !absl::EndsWith(name, kSegmentSuffix))
+    return std::nullopt;
+  return PlaceOfFolder(file.substr(0, slash));
+}
+
+}  // namespace
+
+absl::Status CheckFileQuery(FileQuery& query) {
+  if (query.bytes == 0) query.bytes = kMostFileBytes;
+  if (query.bytes < 0 || query.bytes > kMostFileBytes)
+    return FieldError("", "bytes", absl::StrCat("must be 1 to ", kMostFileBytes));
+  if (query.offset < 0) return FieldError("", "offset", "must be the number of a byte");
+  if (PlaceOfFile(query.file)) return absl::OkStatus();
+  return FieldError("", "file",
+                    absl::StrCat("must be lineage-L-step-S/", kManifestFile, ", or ", kKeptFile,
+                                 " or a segment of that folder"));
+}
+
+// The folder holds nothing that is not of this job; what is asked for is opened anew each time, so
+// that nothing stays open for somebody who went away.
+absl::StatusOr<FilePart> ReadFilePart(const std::string& root, const JobStatus& status,
+                                      const FileQuery& query) {
+  const CheckpointPlace place = *PlaceOfFile(query.file);
+  const auto gone = [&] {
+    return absl::NotFoundError(absl::StrCat("job ", status.job.id, " has no checkpoint of step ",
+                                            place.second.value(), ", lineage ", place.first.value(),
+                                            ", any more, or none yet"));
+  };
+  const auto& known = status.checkpoints;
+  if (std::find(known.begin(), known.end(), place) == known.end()) return gone();
+  const auto file = CheckpointFilesIn(CheckpointDir(root, status.job.id))->Open(query.file);
+  if (absl::IsNotFound(file.status()))
+    return absl::EndsWith(query.file, kKeptFile)
+               ? absl::NotFoundError(absl::StrCat("the checkpoint of step ", place.second.value(),
+                                                  " is kept by no name"))
+               : gone();
+  MUSTER_RETURN_IF_ERROR(file.status());
+  const auto offset = static_cast<uint64_t>(query.offset);
+  FilePart part{.bytes = {}, .of = (*file)->size()};
+  if (offset >= part.of) return part;
+  part.bytes.resize(std::min(part.of - offset, static_cast<uint64_t>(query.bytes)));
+  MUSTER_RETURN_IF_ERROR((*file)->ReadAt(offset, part.bytes.data(), part.bytes.size()));
+  return part;
 }
 
 namespace {

@@ -32,6 +32,10 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
 absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& root,
                                    const KnownJobPtr& known, std::optional<int64_t> step,
                                    const std::stop_token& stop);
+// Sets what the query leaves to us, and refuses what is the name of no file of a checkpoint.
+absl::Status CheckFileQuery(FileQuery& query);
+absl::StatusOr<FilePart> ReadFilePart(const std::string& root, const JobStatus& status,
+                                      const FileQuery& query);
 absl::Status CheckHistoryQuery(const HistoryQuery& query);
 // Sets what the query leaves to us, and refuses what no query may have.
 absl::Status CheckLedgerQuery(LedgerQuery& query);

@@ -305,6 +305,35 @@ void Logs(JobApi& api, const http::Request& request, const http::Responder& resp
   });
 }
 
+absl::StatusOr<FileQuery> FileQueryIn(const http::Request& request) {
+  FileQuery query;
+  for (const auto& [key, value] : request.query) {
+    if (key == "file") {
+      query.file = value;
+    } else if (key == "offset") {
+      if (!ParseDigits(value, &query.offset))
+        return FieldError("", key, "must be the number of a byte");
+    } else if (!ParseDigits(value, &query.bytes) || query.bytes < 1) {
+      return FieldError("", "bytes", absl::StrCat("must be 1 to ", kMostFileBytes));
+    }
+  }
+  return query;
+}
+
+// It has its room before it is read.
+void ReadFile(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  const absl::StatusOr<FileQuery> query = FileQueryIn(request);
+  if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));
+  if (!respond.Reserve(static_cast<size_t>(query->bytes == 0 ? kMostFileBytes : query->bytes)))
+    return respond.Send(http::NoRoomForAnswer());
+  api.ReadFile(request.params.at("id"), *query, [respond](absl::StatusOr<FilePart> part) {
+    if (!part.ok()) return respond.Send(part.status(), FieldOf(part.status()));
+    respond.Send({.content_type = "application/octet-stream",
+                  .body = std::move(part->bytes),
+                  .headers = {{kFileBytesHeader, absl::StrCat(part->of)}}});
+  });
+}
+
 absl::StatusOr<FollowQuery> FollowQueryIn(const http::Request& request) {
   FollowQuery query;
   for (const auto& [key, value] : request.query) {
@@ -461,6 +490,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
       {"GET", "/v1/jobs/{id}/ledger", with_api(Ledger)},
       {"GET", "/v1/jobs/{id}/logs", with_api(Logs)},
       {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
+      {"GET", "/v1/jobs/{id}/checkpoint", with_api(ReadFile)},
       {"GET", "/v1/openapi.json", OpenApi},
       http::MetricsRoute(std::move(metrics)),
       http::HealthRoute(std::move(healthy)),

@@ -12,6 +12,7 @@ namespace muster::coordinator {
 namespace {
 
 constexpr char kEventStream[] = "text/event-stream";
+constexpr char kBytes[] = "application/octet-stream";
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 
 using Parameters = std::vector<Parameter>;
@@ -140,7 +141,15 @@ std::vector<Operation> OfOneJob() {
              "without `after`: begin with the last so many lines of each"}}),
       With(Answers<JobDigest>("GET", "/v1/jobs/{id}/digest", "getDigest",
                               "Get the digest of the newest checkpoint."),
-           {{"step", StepSchema(), "of the checkpoint of this step"}})};
+           {{"step", StepSchema(), "of the checkpoint of this step"}}),
+      With(AnswersText("/v1/jobs/{id}/checkpoint", "readCheckpoint",
+                       "Read bytes of a file of a checkpoint. The header Muster-File-Bytes says "
+                       "how large it is.",
+                       kBytes),
+           {{"bytes", UpTo(kMostFileBytes), absl::StrCat("the most; left out: ", kMostFileBytes)},
+            {"file", TextSchema(),
+             "lineage-L-step-S/checkpoint.manifest, or a segment that this one names"},
+            {"offset", StepSchema(), "of the first byte"}})};
 }
 
 std::vector<Operation> OfCluster() {

@@ -97,6 +97,7 @@ inline constexpr MethodRights kMethods[] = {
     {"GET", "/v1/jobs/{id}/logs", "muster.v1.Jobs.Logs", Need::kSeeJobs, false},
     {"GET", "/v1/jobs/{id}/logs:follow", "muster.v1.Jobs.FollowLogs", Need::kSeeJobs, false},
     {"GET", "/v1/jobs/{id}/digest", "muster.v1.Jobs.Digest", Need::kSeeJobs, false},
+    {"GET", "/v1/jobs/{id}/checkpoint", "", Need::kSeeJobs, false},
     {"PATCH", "/v1/jobs/{id}", "muster.v1.Jobs.SetQueue", Need::kChangeJob, true},
     {"GET", "/v1/namespaces", "", Need::kSeeJobs, false},
     {"GET", "/v1/namespaces/{name}", "", Need::kSeeNamespace, false},

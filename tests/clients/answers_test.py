@@ -55,7 +55,8 @@ class Contract:
         [(content_type, content)] = said['content'].items()
         assert answer.content_type.replace(' ', '') == content_type.replace(' ', ''), (name, answer.content_type)
         is_json = content_type == 'application/json'
-        self.check(content['schema'], answer.json() if is_json else answer.body.decode())
+        as_text = 'latin-1' if content_type == 'application/octet-stream' else 'utf-8'
+        self.check(content['schema'], answer.json() if is_json else answer.body.decode(as_text))
 
 
 def events_in(text):
@@ -189,7 +190,11 @@ class Answers(ClusterTest):
         self.call('getHistory', 400, id='first', query='?limit=x')
         self.assertTrue(self.call('getLedger', 200, id='first', query='?limit=3').json()['steps'])
         self.call('getLedger', 200, id='first', query='?sample=1')
-        self.call('getDigest', 200, id='first')
+        digest = self.call('getDigest', 200, id='first').json()
+        file = f'lineage-{digest["lineage"]}-step-{digest["step"]}/checkpoint.manifest'
+        part = self.call('readCheckpoint', 200, id='first', query=f'?file={file}&offset=1&bytes=7')
+        self.assertEqual(len(part.body), 7)
+        self.call('readCheckpoint', 404, id='first', query='?file=lineage-1-step-987654/checkpoint.manifest')
         self.call('getDigest', 404, id='first', query='?step=7')
         self.assertIn('worker-0', self.call('getLogs', 200, id='first').body.decode())
         self.call('getLogs', 404, id='first', query='?member=worker-77')

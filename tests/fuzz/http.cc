@@ -40,6 +40,7 @@ const std::vector<std::string>& Paths() {
                                     "/v1/jobs/a/ledger?sample=-1",
                                     "/v1/jobs/a/digest?step=x",
                                     "/v1/jobs/a/digest",
+                                    "/v1/jobs/a/checkpoint?file=%00/x&offset=1&bytes=9",
                                     "/metrics",
                                     "/healthz",
                                     "/readyz",

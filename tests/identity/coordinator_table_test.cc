@@ -89,6 +89,8 @@ constexpr Row kRows[] = {
     {"GET", "/v1/jobs/{id}/logs", "muster.v1.Jobs.Logs", "vsoa", About::kOneThatRan},
     {"GET", "/v1/jobs/{id}/logs:follow", "muster.v1.Jobs.FollowLogs", "vsoa", About::kOneThatRan},
     {"GET", "/v1/jobs/{id}/digest", "muster.v1.Jobs.Digest", "vsoa", About::kOneThatRan},
+    // It names no file.
+    {"GET", "/v1/jobs/{id}/checkpoint", "", "vsoa", About::kOneThatRan, "", "{}", 400},
     {"PATCH", "/v1/jobs/{id}", "muster.v1.Jobs.SetQueue", "soa", About::kLives, R"({"retries":1})",
      R"({"retries":1})"},
     {"POST", "/v1/jobs/{id}:scale", "muster.v1.Jobs.Scale", "soa", About::kLives,

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <set>
@@ -29,8 +30,10 @@
 #include "gtest/gtest.h"
 #include "lib/base/mailbox.h"
 #include "lib/base/whole_file.h"
+#include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/segment.h"
 #include "lib/config/field_error.h"
 #include "lib/domain/fork.h"
 #include "lib/wire/job_codec.h"
@@ -99,6 +102,58 @@ TEST_F(JobApiTest, AnIdThatLooksLikeAnOptionIsRefused) {
     EXPECT_EQ(FieldOf(refused), "id");
   }
   EXPECT_TRUE(Submitted("a-b", CountingSpec(1)).ok());
+}
+
+TEST_F(JobApiTest, FilesOfCommittedCheckpointsAreReadByTheirRangesAndNothingElse) {
+  SubmitJob();
+  TrainToTheEnd();
+  const auto read = [&](FileQuery query) {
+    std::promise<absl::StatusOr<FilePart>> answer;
+    api_->ReadFile("a", std::move(query),
+                   [&](absl::StatusOr<FilePart> part) { answer.set_value(std::move(part)); });
+    return answer.get_future().get();
+  };
+  const std::string folder = "lineage-1-step-2";
+  const std::string path = absl::StrCat(CheckpointDir(root_, "a"), "/", folder);
+  const std::string manifest = absl::StrCat(folder, "/", kManifestFile);
+  std::string segment;
+  for (const auto& entry : std::filesystem::directory_iterator(path))
+    if (entry.path().extension() == kSegmentSuffix)
+      segment = absl::StrCat(folder, "/", entry.path().filename().string());
+  ASSERT_FALSE(segment.empty());
+  for (const std::string& file : {manifest, segment}) {
+    const std::string all =
+        *ReadWholeFile(absl::StrCat(CheckpointDir(root_, "a"), "/", file), size_t{1} << 20);
+    const absl::StatusOr<FilePart> whole = read({.file = file});
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ(whole->bytes, all);
+    EXPECT_EQ(whole->of, all.size());
+    EXPECT_EQ(read({.file = file, .offset = 3, .bytes = 5})->bytes, all.substr(3, 5));
+    const auto size = static_cast<int64_t>(all.size());
+    EXPECT_EQ(read({.file = file, .offset = size - 2, .bytes = 50})->bytes, all.substr(size - 2));
+    for (const int64_t behind : {size, size + 7, std::numeric_limits<int64_t>::max()}) {
+      EXPECT_EQ(read({.file = file, .offset = behind})->bytes, "");
+      EXPECT_EQ(read({.file = file, .offset = behind})->of, all.size());
+    }
+  }
+  for (const char* file :
+       {"", "a", "/etc/passwd", "../a/lineage-1-step-2/checkpoint.manifest",
+        "lineage-1-step-2/../../b/x.segment", "lineage-1-step-2/", "lineage-1-step-2/notes.txt",
+        "lineage-01-step-2/checkpoint.manifest", "metrics.jsonl", "lineage-1-step-2/a/b.segment"}) {
+    const absl::Status refused = read({.file = file}).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << file << " " << refused;
+    EXPECT_EQ(FieldOf(refused), "file") << file;
+  }
+  EXPECT_EQ(FieldOf(read({.file = manifest, .bytes = kMostFileBytes + 1}).status()), "bytes");
+  EXPECT_EQ(FieldOf(read({.file = manifest, .offset = -1}).status()), "offset");
+  EXPECT_TRUE(absl::IsNotFound(read({.file = absl::StrCat(folder, "/", kKeptFile)}).status()));
+  // A folder that no checkpoint was committed in, whatever lies there; and one that was removed.
+  std::filesystem::copy(path, absl::StrCat(CheckpointDir(root_, "a"), "/lineage-1-step-7"));
+  const absl::Status unknown = read({.file = "lineage-1-step-7/checkpoint.manifest"}).status();
+  EXPECT_TRUE(absl::IsNotFound(unknown)) << unknown;
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("no checkpoint of step 7"));
+  std::filesystem::remove_all(path);
+  EXPECT_TRUE(absl::IsNotFound(read({.file = segment}).status()));
 }
 
 // A job of which nothing is left but its checkpoint, in a folder of another cluster.

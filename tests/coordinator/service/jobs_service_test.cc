@@ -127,6 +127,9 @@ class ScriptedApi final : public JobApi {
   void Ledger(const std::string&, LedgerQuery, Reply<JobLedger> reply) override {
     reply(Unscripted());
   }
+  void ReadFile(const std::string&, FileQuery, Reply<FilePart> reply) override {
+    reply(absl::UnimplementedError("gRPC does not ask for it"));
+  }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
   }

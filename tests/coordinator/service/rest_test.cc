@@ -102,6 +102,10 @@ class ScriptedApi final : public JobApi {
     asked_to_follow = query;
     reply(log_page);
   }
+  void ReadFile(const std::string&, FileQuery query, Reply<FilePart> reply) override {
+    asked_of_file = std::move(query);
+    reply(file_part);
+  }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
   }
@@ -129,6 +133,8 @@ class ScriptedApi final : public JobApi {
   LogTail logs;
   LogQuery asked_of_logs;
   LogPage log_page;
+  FilePart file_part;
+  FileQuery asked_of_file;
   FollowQuery asked_to_follow;
   JobLedger ledger;
   LedgerQuery asked_of_ledger;
@@ -598,6 +604,23 @@ TEST_F(RestTest, LinesOfMembersAreText) {
   for (const char* query : {"tail=0", "tail=-1", "tail=x"})
     EXPECT_EQ(Get(std::string("/v1/jobs/a/logs?") + query)["error"]["field"], "tail") << query;
   EXPECT_EQ(Get("/v1/jobs/a/logs?member=")["error"]["field"], "member");
+}
+
+TEST_F(RestTest, AFileOfACheckpointComesByteForByte) {
+  api_.file_part = {std::string("a\0\xff", 3), 77};
+  const auto answer = http::Get(
+      Url("/v1/jobs/a/checkpoint?file=lineage-1-step-2%2Fcheckpoint.manifest&offset=4&bytes=3"));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->content_type, "application/octet-stream");
+  EXPECT_EQ(answer->body, api_.file_part.bytes);
+  EXPECT_THAT(answer->headers, testing::Contains(testing::Pair(kFileBytesHeader, "77")));
+  EXPECT_EQ(api_.asked_of_file.file, "lineage-1-step-2/checkpoint.manifest");
+  EXPECT_EQ(api_.asked_of_file.offset, 4);
+  EXPECT_EQ(api_.asked_of_file.bytes, 3);
+  for (const char* query : {"offset=-1", "offset=x", "bytes=0", "bytes=x"})
+    EXPECT_EQ(Get(absl::StrCat("/v1/jobs/a/checkpoint?file=a/b&", query))["error"]["field"],
+              std::string(query).substr(0, std::string(query).find('=')))
+        << query;
 }
 
 TEST_F(RestTest, LinesAreFollowedFromWhereAFollowerIs) {

@@ -1,0 +1,234 @@
+// Checkpoints that are read from a cluster, against a coordinator that the test plays.
+#include "cli/cluster_files.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/export.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/base/whole_file.h"
+#include "lib/checkpoint/kept_name.h"
+#include "lib/checkpoint/manifest_file.h"
+#include "lib/http/target.h"
+#include "tests/lib/checkpoint/support.h"
+
+namespace muster::cli {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr ClusterFilesPatience kPatience{.whole = milliseconds(500), .pause = milliseconds(1)};
+
+class ClusterFilesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(folder_);
+    ASSERT_TRUE(MakeDirectories(jobs_).ok());
+    ASSERT_TRUE(files_->MakeFolder().ok());
+    // Of more than a block, and of less.
+    constexpr int64_t kMany = 3'000'000;
+    const std::vector<TensorSpec> tensors = {{"large", {kMany}, TensorKind::kParameter},
+                                             {"small", {3}, TensorKind::kParameter}};
+    const Layout layout = *Layout::Make(tensors, kBytesOfChunk);
+    for (const int64_t step : {20, 40}) {
+      const State state = MakeState(layout, static_cast<uint64_t>(step), 0);
+      const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
+      const auto segment = WriteSegment(*files_, SegmentFile(LineageNumber(1), Step(step), "w0"),
+                                        {kJob, LineageNumber(1), Step(step)}, parts);
+      ASSERT_TRUE(segment.ok()) << segment.status();
+      Manifest manifest =
+          MakeManifest(LineageNumber(1), Step(step), {*segment}, tensors, kBytesOfChunk);
+      manifest.slots = 0;
+      manifest.spec = R"({"name":"job-1","task":"counting","steps":50,"optimizer":{"kind":"sgd"}})";
+      NumericEnvironment environment;
+      environment.samples = 100;
+      environment.data_hash = "d";
+      environment.tensors = tensors;
+      ASSERT_TRUE(WriteManifestFile(*files_, {.cluster = "c",
+                                              .manifest = manifest,
+                                              .environment = environment,
+                                              .lineages = {{LineageNumber(1), {}, {}, ""}}})
+                      .ok());
+    }
+    ASSERT_TRUE(WriteKeptName(*files_, LineageNumber(1), Step(20), "best").ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // As a coordinator does; `change` may change each answer about a file.
+  RestClient Rest() {
+    return RestClient([this](const std::string& method, const std::string& target,
+                             const std::string&) -> absl::StatusOr<http::Response> {
+      EXPECT_EQ(method, "GET");
+      const http::Target asked = *http::ParseTarget(target);
+      if (asked.path == "/v1/jobs/job-1") return http::Response{.body = job_};
+      EXPECT_EQ(asked.path, "/v1/jobs/job-1/checkpoint");
+      ++asked_;
+      const std::string file = asked.query.at("file");
+      const auto bytes = ReadWholeFile(files_->PathOf(file), size_t{1} << 26);
+      http::Response response{.content_type = "application/octet-stream"};
+      if (bytes.ok()) {
+        const size_t offset = std::stoul(asked.query.at("offset"));
+        const size_t most = std::stoul(asked.query.at("bytes"));
+        EXPECT_LE(most, static_cast<size_t>(kClusterFileBlock));
+        response.body = bytes->substr(std::min(offset, bytes->size()), most);
+        response.headers = {{"Muster-File-Bytes", absl::StrCat(bytes->size())}};
+      } else {
+        response = http::ErrorResponse(absl::NotFoundError("job job-1 has no checkpoint of that"));
+      }
+      if (change_) change_(file, response);
+      return response;
+    });
+  }
+  absl::Status Export(const std::string& job, const std::string& step = "") {
+    ExportArguments arguments;
+    arguments.job = job;
+    arguments.step = step;
+    arguments.output = output_;
+    arguments.remote.has_to = true;
+    return ExportFromCluster(arguments, Rest(), out_, kPatience);
+  }
+  std::string Local(const std::string& step) {
+    ExportArguments arguments;
+    arguments.checkpoints = folder_ + "/checkpoints/job-1";
+    arguments.step = step;
+    arguments.output = folder_ + "/local";
+    std::ostringstream out;
+    const absl::Status done = ExportCheckpoint(arguments, out);
+    EXPECT_TRUE(done.ok()) << done;
+    return ReadFile(arguments.output);
+  }
+
+  static constexpr int64_t kBytesOfChunk = 256 << 10;
+  const std::string folder_ = testing::TempDir() + "cluster-files-" + std::to_string(getpid());
+  const std::string jobs_ = folder_ + "/checkpoints";
+  const std::unique_ptr<CheckpointFiles> files_ = CheckpointFilesIn(jobs_ + "/job-1");
+  const std::string output_ = folder_ + "/out";
+  std::string job_ = R"({"id":"job-1","state":"running","checkpoints":[{"lineage":1,"step":20},)"
+                     R"({"lineage":1,"step":40}]})";
+  std::function<void(const std::string& file, http::Response& response)> change_;
+  int asked_ = 0;
+  std::ostringstream out_;
+};
+
+TEST_F(ClusterFilesTest, AnExportIsTheSameAsFromTheFolder) {
+  const absl::Status done = Export("job-1");
+  ASSERT_TRUE(done.ok()) << done;
+  const std::string local = Local("40");
+  EXPECT_GT(local.size(), size_t{12'000'000});
+  EXPECT_TRUE(ReadFile(output_) == local);
+  EXPECT_LE(asked_, 7) << "a block at a time, and not a chunk";
+  EXPECT_THAT(out_.str(), HasSubstr("step 40"));
+  for (const char* job : {"job-1@20", "job-1@best"}) {
+    ASSERT_TRUE(Export(job).ok());
+    EXPECT_TRUE(ReadFile(output_) == Local("20")) << job;
+  }
+  ASSERT_TRUE(Export("job-1", "20").ok());
+  EXPECT_TRUE(ReadFile(output_) == Local("20"));
+}
+
+TEST_F(ClusterFilesTest, WhatThereIsNotIsSaid) {
+  EXPECT_THAT(std::string(Export("").message()), HasSubstr("say which job"));
+  EXPECT_THAT(std::string(Export("job-1@30").message()),
+              HasSubstr("job job-1 holds no checkpoint of step 30; there are those of 20, 40"));
+  EXPECT_THAT(std::string(Export("job-1@worst").message()), HasSubstr("there are best"));
+  job_ = R"({"id":"job-1","state":"running","checkpoints":[]})";
+  const absl::Status none = Export("job-1");
+  EXPECT_TRUE(absl::IsNotFound(none));
+  EXPECT_EQ(none.message(), "job job-1 has no checkpoint yet");
+  EXPECT_FALSE(std::filesystem::exists(output_));
+}
+
+TEST_F(ClusterFilesTest, ACoordinatorThatIsAwayForAWhileIsAskedAgain) {
+  int failures = 0;
+  change_ = [&](const std::string&, http::Response& response) {
+    if (++failures % 3 != 0) response = http::ErrorResponse(absl::UnavailableError("begins"));
+  };
+  ASSERT_TRUE(Export("job-1").ok());
+  EXPECT_TRUE(ReadFile(output_) == Local("40"));
+  change_ = [&](const std::string&, http::Response& response) {
+    response = http::ErrorResponse(absl::UnavailableError("it is down"));
+  };
+  const absl::Status away = Export("job-1");
+  EXPECT_TRUE(absl::IsUnavailable(away)) << away;
+  EXPECT_TRUE(ReadFile(output_) == Local("40")) << "the file before stays";
+}
+
+TEST_F(ClusterFilesTest, ACheckpointThatGoesMeanwhileIsOneClearSentence) {
+  const std::string gone =
+      "the checkpoint of step 40 of job job-1 is not there any more: it went while it was read, "
+      "as newer ones came; export again, or keep more of them (checkpoint.keep of the job)";
+  for (const int after : {0, 1, 2, 3}) {
+    int answers = 0;
+    change_ = [&](const std::string&, http::Response& response) {
+      if (answers++ >= after)
+        response = http::ErrorResponse(absl::NotFoundError("there is no such checkpoint"));
+    };
+    const absl::Status failed = Export("job-1");
+    EXPECT_TRUE(absl::IsNotFound(failed)) << after;
+    EXPECT_EQ(failed.message(), gone) << after;
+  }
+  EXPECT_FALSE(std::filesystem::exists(output_));
+}
+
+TEST_F(ClusterFilesTest, OddAnswersAreErrorsAndNoFile) {
+  struct Case {
+    const char* what;
+    std::function<void(http::Response&)> change;
+    absl::StatusCode code;
+  };
+  const Case cases[] = {
+      {"a byte is another one", [](http::Response& r) { r.body[r.body.size() / 2] ^= 1; },
+       absl::StatusCode::kDataLoss},
+      {"less than was asked for", [](http::Response& r) { r.body.pop_back(); },
+       absl::StatusCode::kDataLoss},
+      {"more than was asked for", [](http::Response& r) { r.body += "x"; },
+       absl::StatusCode::kDataLoss},
+      {"no size", [](http::Response& r) { r.headers.clear(); }, absl::StatusCode::kInternal},
+      {"a size that is none", [](http::Response& r) { r.headers.front().second = "-1"; },
+       absl::StatusCode::kInternal},
+      {"a size that is another one",
+       [](http::Response& r) { r.headers.front().second = "99999999999"; },
+       absl::StatusCode::kDataLoss},
+      {"not allowed",
+       [](http::Response& r) { r = http::ErrorResponse(absl::PermissionDeniedError("no")); },
+       absl::StatusCode::kPermissionDenied},
+  };
+  for (const Case& c : cases) {
+    for (const char* of : {"checkpoint.manifest", ".segment"}) {
+      change_ = [&](const std::string& file, http::Response& response) {
+        if (absl::EndsWith(file, of)) c.change(response);
+      };
+      const absl::Status failed = Export("job-1");
+      EXPECT_EQ(failed.code(), c.code) << c.what << " of " << of << ": " << failed;
+      EXPECT_FALSE(std::filesystem::exists(output_)) << c.what;
+    }
+  }
+}
+
+TEST_F(ClusterFilesTest, ItIsOnlyRead) {
+  const std::unique_ptr<ClusterFiles> files = FilesOfCluster(Rest(), "job-1", kPatience);
+  EXPECT_FALSE(files->Remove("lineage-1-step-20/checkpoint.manifest").ok());
+  EXPECT_FALSE(files->Replace("lineage-1-step-20/checkpoint.manifest", "").ok());
+  EXPECT_EQ(asked_, 0);
+}
+
+TEST(ExportArgumentsTest, OfAClusterLibTorchIsRefused) {
+  ExportArguments arguments;
+  arguments.job = "job-1";
+  arguments.format = "libtorch";
+  arguments.output = "x";
+  arguments.remote.has_to = true;
+  const auto command = ExportCommand(arguments);
+  EXPECT_THAT(std::string(command.status().message()),
+              HasSubstr("take --format pt or safetensors"));
+}
+
+}  // namespace
+}  // namespace muster::cli
