@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "cli/mlflow_server.h"
 #include "lib/base/time.h"
 #include "lib/identity/tls_context.h"
 #include "lib/launch/launch_plan.h"
@@ -30,6 +31,7 @@ struct JobArguments : MemberArguments {
   std::vector<std::string> settings;  // key=value
   bool details = false;
   bool json = false;
+  MlflowServer mlflow;
 };
 
 struct TrainArguments : JobArguments {
@@ -96,6 +98,7 @@ struct UpArguments : HostArguments {
   std::string join_listen;  // where those join; empty: any port beside it, if that is given
   std::string faults;       // a file; empty: none
   std::string webhooks;     // likewise
+  MlflowServer mlflow;
 };
 
 struct RemoteArguments {
@@ -286,10 +289,10 @@ struct ExportArguments : CheckpointArguments {
   std::string format = "safetensors";
   std::string output;  // a file
   bool optimizer = false;
+  RemoteArguments remote;  // who is asked in place of `dir`, where `has_to`
 };
 
 struct CheckpointsArguments : CheckpointArguments {
-  RemoteArguments remote;  // who is asked in place of `dir`, where `has_to`
   enum class Verb { kList, kShow, kVerify, kDelete, kKeep };
   Verb verb = Verb::kList;
   std::string name;      // keep

@@ -132,11 +132,31 @@ void AddMembers(CLI::App& command, MemberArguments& arguments) {
 }
 
 // Of train and run.
+void AddMlflow(CLI::App& command, MlflowServer& server) {
+  CLI::Option* const url =
+      command
+          .add_option("--mlflow", server.url,
+                      "an MLflow tracking server, at which each job is a run, too; a token, or a "
+                      "user and a password, come from the environment, as for MLflow's own clients")
+          ->type_name("URL");
+  command
+      .add_option("--mlflow-experiment", server.experiment,
+                  "the experiment of these runs (default: muster-NAMESPACE, of the job)")
+      ->type_name("NAME")
+      ->needs(url);
+  command
+      .add_option("--mlflow-token-file", server.token_file,
+                  "a file with the token, which only this user may read")
+      ->type_name("FILE")
+      ->needs(url);
+}
+
 void AddJob(CLI::App& command, JobArguments& arguments) {
   AddSpec(command, arguments.spec);
   AddProcesses(command, arguments.workers, arguments.servers);
   AddSettings(command, arguments.settings);
   AddMembers(command, arguments);
+  AddMlflow(command, arguments.mlflow);
   command.add_flag("--details", arguments.details, kAboutDetails);
   command.add_flag("--json", arguments.json,
                    "one JSON object per event, for programs; the last one is the result");
@@ -232,6 +252,7 @@ void AddUp(CLI::App& app, UpArguments& up, LogFlags& log) {
                    "who is told of what happens to jobs, by signed HTTPS requests, as this file "
                    "says (docs/webhooks.md); it is read again when it changes")
       ->type_name("WEBHOOKS.yaml");
+  AddMlflow(*command, up.mlflow);
   AddHost(*command, up);
   command->add_option("--faults", up.faults, "kill and pause processes as this file says")
       ->type_name("PLAN.yaml");

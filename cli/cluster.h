@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "cli/mlflow_server.h"
 #include "cli/progress.h"
 #include "lib/base/exit_codes.h"
 #include "lib/identity/tls_context.h"
@@ -41,7 +42,8 @@ struct ClusterOptions {
   bool bind_cores = false;       // each member to its share of the cores that we may use
   // Where the coordinator lets other hosts join, or this one joins; empty: nobody does, or it has.
   std::string join;
-  std::string webhooks{};       // the file of --webhooks; empty: nobody is told of jobs
+  std::string webhooks{};  // the file of --webhooks; empty: nobody is told of jobs
+  MlflowServer mlflow{};
   std::string join_token_file;  // one that joins: as of AgentArguments
   std::string identity;         // the same; empty: a folder of its own, for as long as it runs
   Duration join_patience = std::chrono::minutes(10);  // with a coordinator that is away
@@ -112,6 +114,11 @@ struct ProcessReport {
   std::optional<StepSeen> step;
   std::string json;
 };
+
+// A sentence for people, such as of a server that does not answer.
+inline bool IsNoteOfCoordinator(const ProcessReport& report) {
+  return report.job.empty() && report.event == "note" && !report.text.empty();
+}
 
 // All called on the thread that is in Run.
 struct ClusterEvents {

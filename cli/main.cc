@@ -336,6 +336,7 @@ class AgentCluster final : public cli::Cluster {
                      .http = options.http,
                      .join = options.join,
                      .webhooks = options.webhooks,
+                     .mlflow = cli::WordsOf(options.mlflow),
                      .cluster_in = coordinator::ClusterWithoutAuthority,
                      .host = std::move(host)},
                     {.on_start = [this](const agent::NoteStart& note) { OnStart(note); },
@@ -617,7 +618,6 @@ std::optional<int> InWorkerIf(const cli::Arguments& arguments, const Make& make)
   return InWorker(command());
 }
 
-int Export(const cli::ExportArguments& arguments, StandardOutput& output) {
 absl::Status ExportFromCluster(const cli::ExportArguments& arguments) {
   cli::RemoteArguments remote = arguments.remote;
   remote.may_ask_in_plain_text = MaySpeakPlaintext();
@@ -627,6 +627,7 @@ absl::Status ExportFromCluster(const cli::ExportArguments& arguments) {
                                 std::cout);
 }
 
+int Export(const cli::ExportArguments& arguments, StandardOutput& output) {
   if (arguments.format == "libtorch") return InWorker(cli::ExportCommand(arguments));
   const absl::Status done = arguments.remote.has_to ? ExportFromCluster(arguments)
                                                     : cli::ExportCheckpoint(arguments, std::cout);

@@ -30,6 +30,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
   request.lease = arguments.lease;
   request.thread_patience = arguments.thread_patience;
   request.plugins = arguments.plugins;
+  request.mlflow = arguments.mlflow;
   request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;
   return request;
@@ -45,6 +46,8 @@ std::string CommandToGoOn(const TrainArguments& arguments, const Resume& resume,
     absl::StrAppend(&command, " --thread-patience ", arguments.thread_patience);
   for (const std::string& plugins : arguments.plugins)
     absl::StrAppend(&command, " --plugins ", ShellWord(plugins));
+  for (const std::string& word : WordsOf(arguments.mlflow))
+    absl::StrAppend(&command, " ", ShellWord(word));
   for (const std::string& setting : arguments.settings)
     absl::StrAppend(&command, " --set ", ShellWord(setting));
   // With the same value it would begin again where this run began.
@@ -72,6 +75,11 @@ int ShowRun(const absl::StatusOr<JobRequest>& request,
       request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
   screen.Finish();
   SayResult(result, screen, terminal.err);
+  // No step comes after it that could bring its measure.
+  if (result.error.ok() && result.job.state == "done" && request.ok() &&
+      request->spec.training.validation.wanted())
+    screen.Say(absl::StrCat("to measure the final state too: muster evaluate ", result.job.id,
+                            " --dir ", ShellWord(result.folder)));
   if (result.exit_code == kExitLater || result.job.state == "stopped")
     screen.Say(absl::StrCat("to go on: ", to_go_on(result.folder)));
   screen.Emit(ResultJson(result));
@@ -111,6 +119,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .devices = arguments.devices,
                          .join = JoinListenOf(arguments),
                          .webhooks = arguments.webhooks,
+                         .mlflow = arguments.mlflow,
                          .lease = arguments.lease,
                          .thread_patience = arguments.thread_patience,
                          .plugins = arguments.plugins};
@@ -141,6 +150,10 @@ class UpRun {
   ClusterEvents Events() {
     return {.on_start = [this](const ProcessStart& start) { OnStart(start); },
             .on_exit = [this](const ProcessExit& exit) { OnExit(exit); },
+            .on_report =
+                [this](const ProcessReport& report) {
+                  if (IsNoteOfCoordinator(report)) Say(report.text);
+                },
             .on_fault = [this](const std::string& text) { Say(text); },
             .on_coordinator = [this](bool up) { OnCoordinator(up); },
             .on_no_coordinator = [this](const std::string& why) { OnNotHeard(why); },

@@ -95,6 +95,7 @@ class TrainRun {
                            .servers = request_.spec.runtime.servers,
                            .slots = SlotsOf(request_.spec),
                            .bind_cores = request_.bind_cores,
+                           .mlflow = request_.mlflow,
                            .lease = request_.lease,
                            .thread_patience = request_.thread_patience,
                            .plugins = request_.plugins};
@@ -136,11 +137,11 @@ class TrainRun {
   // Of a job that goes on.
   void ShowPast() {
     if (!screen_.shows_chart()) return;
-    for (const LossAtStep& past : NewestLosses(HistoryFileOf(result_.folder, result_.job.id)))
+    for (const LossAtStep& past : NewestLosses(HistoryFileOf(result_.folder, result_.job.id))) {
       screen_.AddPast(past.step, past.loss);
-  }
       if (past.validation_loss) screen_.AddValidation(past.step, *past.validation_loss);
     }
+  }
 
   // A run on one machine is lost with it anyway, and a pod comes again on another one.
   void SayWhatIsLost() {
@@ -368,6 +369,7 @@ class TrainRun {
       ShowEvent(
           "failpoint", absl::StrCat(report.process, " has come to its failpoint"),
           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
+    if (IsNoteOfCoordinator(report)) ShowEvent("note", report.text, Json::object());
     if (report.event == "prepares") OnPrepares(report);
     if (report.event == "sample" && !report.text.empty())
       result_.sample = PrintableLines(report.text);
@@ -502,9 +504,9 @@ class TrainRun {
   void OnEvent(const EventAnswer& event) {
     not_let_in_.Ends();
     if (event.name == "recovery" || event.name == "view") Disturbed(event.step);
+    if (event.validation_loss) screen_.AddValidation(event.step, *event.validation_loss);
     if (event.name == "fingerprint" && request_.cancel_after >= 0 &&
         event.step >= request_.cancel_after)
-    if (event.validation_loss) screen_.AddValidation(event.step, *event.validation_loss);
       follower_->AskCancel();
     NoteTrouble(event);
     if (event.name == "step") return OnRecordedStep(event);

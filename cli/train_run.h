@@ -44,7 +44,8 @@ struct JobRequest {
   double lease = 0;                    // seconds, as in ClusterOptions
   int64_t thread_patience = 0;         // the same
   std::vector<std::string> plugins{};  // folders
-  bool shows_details = false;          // learning rate and gradient norm in the progress
+  MlflowServer mlflow{};
+  bool shows_details = false;       // learning rate and gradient norm in the progress
   std::string id;                   // of the job, where the folder holds none yet; empty: a new one
   std::optional<HostsOfRun> hosts;  // other than this one
   bool shows_logs = false;          // what all members print

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -19,14 +20,18 @@
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "coordinator/kubernetes/launcher.h"
+#include "coordinator/mlflow/mlflow.h"
+#include "coordinator/mlflow/settings.h"
 #include "coordinator/runtime/background.h"
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/checkpoints.h"
 #include "coordinator/runtime/driver.h"
+#include "coordinator/runtime/history.h"
 #include "coordinator/runtime/history_files.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/launcher_note.h"
@@ -126,6 +131,7 @@ struct Arguments {
   std::string launch_namespace;
   std::string launch_pod;
   std::string webhooks;
+  MlflowAsked mlflow;
   int64_t certificate_seconds = absl::ToInt64Seconds(kLeafLasts);
   int report_fd = STDOUT_FILENO;
   std::string log;
@@ -216,6 +222,18 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--webhooks", arguments.webhooks,
                  "a file that says who is told of what happens to jobs, by signed HTTPS requests, "
                  "in YAML (docs/webhooks.md); it is read again when it changes");
+  CLI::Option* const mlflow =
+      app.add_option("--mlflow", arguments.mlflow.url,
+                     "an MLflow tracking server, https://..., at which each job is a run; a token, "
+                     "or a user and a password, come from the environment, as for MLflow's own "
+                     "clients");
+  app.add_option("--mlflow-experiment", arguments.mlflow.experiment,
+                 "with --mlflow: the experiment of these runs (default: muster-NAMESPACE, of the "
+                 "job)")
+      ->needs(mlflow);
+  app.add_option("--mlflow-token-file", arguments.mlflow.token_file,
+                 "with --mlflow: a file with the token, which only this user may read")
+      ->needs(mlflow);
   app.add_option("--certificate-seconds", arguments.certificate_seconds,
                  "how long certificates of members last, which this coordinator signs with "
                  "--authority, or where the folder of --identity holds authority.key (tests)")
@@ -355,6 +373,15 @@ void ReportListening(int fd, const std::string& grpc, const std::string& http,
   if (write(fd, line.data(), line.size()) < 0) LogWarning("nobody reads the report pipe");
 }
 
+// For people; whoever started this process shows it.
+void ReportNote(int fd, const std::string& text) {
+  LogWarning("%s", text);
+  const std::string line =
+      absl::StrCat(R"({"event":"note","text":")",
+                   absl::StrReplaceAll(Printable(text), {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"}\n");
+  if (write(fd, line.data(), line.size()) < 0) LogWarning("nobody reads the report pipe");
+}
+
 // Everything of the process, made and unmade in order.
 class Program {
  public:
@@ -367,6 +394,7 @@ class Program {
   ~Program() {
     join_listener_.reset();
     launcher_.reset();
+    mlflow_.reset();
     history_.reset();
     if (driver_ != nullptr) driver_->Stop();
     if (followers_ != nullptr) followers_->Stop();
@@ -382,6 +410,7 @@ class Program {
   absl::Status Start() {
     for (const std::string& point : arguments_.fail_at)
       MUSTER_RETURN_IF_ERROR(failpoints_.Arm(point));
+    MUSTER_ASSIGN_OR_RETURN(std::optional<MlflowSettings> mlflow, SettingsOfMlflow());
     if (!arguments_.authority)
       MUSTER_RETURN_IF_ERROR(CheckHasIdentity(
           arguments_.identity,
@@ -485,6 +514,7 @@ class Program {
       history_ = std::make_unique<HistoryFiles>(*journal_, arguments_.history_dir,
                                                 arguments_.tensorboard_dir,
                                                 [this] { return driver_->Known(); });
+    if (mlflow) StartMlflow(*std::move(mlflow));
     MUSTER_RETURN_IF_ERROR(Listen());
     if (launcher_options_) launcher_ = std::make_unique<Launcher>(*std::move(launcher_options_));
     return absl::OkStatus();
@@ -503,6 +533,27 @@ class Program {
     reached_by_ = std::move(reached_by);
     arguments_.identity = folder;
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::optional<MlflowSettings>> SettingsOfMlflow() const {
+    if (arguments_.mlflow.url.empty()) return std::nullopt;
+    return MlflowSettingsOf(arguments_.mlflow, [](const char* name) {
+      const char* value = std::getenv(name);
+      return std::string(value == nullptr ? "" : value);
+    });
+  }
+
+  void StartMlflow(MlflowSettings settings) {
+    mlflow_ = std::make_unique<Mlflow>(MlflowOptions{
+        .settings = std::move(settings),
+        .cluster = journal_->cluster(),
+        .known = [this] { return driver_->Known(); },
+        .read =
+            [this](const JobJournal& job, Step recorded, int64_t from) {
+              return ReadHistory(*journal_, job, recorded, {.from = from}, {});
+            },
+        .check_claim = [this] { return checkpoint_root_->CheckClaim(); },
+        .tell = [fd = arguments_.report_fd](const std::string& text) { ReportNote(fd, text); }});
   }
 
   absl::Status StartWebhooks() {
@@ -700,6 +751,7 @@ class Program {
   std::unique_ptr<ClusterAuthority> authority_;
   std::unique_ptr<AuthorityApi> authority_api_;
   std::unique_ptr<HistoryFiles> history_;
+  std::unique_ptr<Mlflow> mlflow_;                   // null: there is no such server
   std::optional<LauncherOptions> launcher_options_;  // until it begins
   std::unique_ptr<LauncherNote> launcher_note_;      // likewise
   std::unique_ptr<Launcher> launcher_;               // null: hosts come by themselves

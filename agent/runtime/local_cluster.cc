@@ -134,6 +134,7 @@ std::vector<std::string> LocalCluster::CoordinatorCommand() const {
   if (!options_.webhooks.empty())
     command.insert(command.end(),
                    {"--webhooks", std::filesystem::absolute(options_.webhooks).string()});
+  command.insert(command.end(), options_.mlflow.begin(), options_.mlflow.end());
   // Otherwise a person has named it, who is told that it is taken.
   if (options_.http != addresses_.http) command.emplace_back("--await-http");
   return command;

@@ -22,6 +22,7 @@ struct LocalClusterOptions {
   std::string http;        // address of the REST port; empty: any on loopback
   std::string join;        // where other hosts join with the secret of the run; empty: nobody does
   std::string webhooks{};  // the file of the coordinator's --webhooks; empty: it has none
+  std::vector<std::string> mlflow{};  // its --mlflow and what belongs to it; empty: it has none
   // Everybody has certificates of the cluster's own authority: then this says of which cluster the
   // store is that lies in a folder and has no authority yet; empty: there is none. Null: nobody
   // has.

@@ -1,22 +1,18 @@
 #include "coordinator/webhooks/settings.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/config/document.h"
+#include "lib/curl/url.h"
 #include "lib/domain/labels.h"
 #include "lib/domain/member_name.h"
 #include "lib/identity/certificates.h"
@@ -27,7 +23,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kLongestUrl = 2048;
 constexpr size_t kMostNamespaces = 1000;
 constexpr size_t kShortestKey = 24;
 constexpr size_t kLongestKey = 64;
@@ -35,51 +30,10 @@ constexpr char kSecretPrefix[] = "whsec_";
 constexpr char kHowToMakeOne[] =
     "make one with: (umask 077; echo whsec_$(openssl rand -base64 32) > FILE)";
 
-struct FreeUrl {
-  void operator()(CURLU* url) const { curl_url_cleanup(url); }
-};
-using Url = std::unique_ptr<CURLU, FreeUrl>;
-
-// Empty: it has none.
-std::string PartOf(const Url& url, CURLUPart part) {
-  char* text = nullptr;
-  if (curl_url_get(url.get(), part, &text, 0) != CURLUE_OK) return "";
-  std::string copy = text;
-  curl_free(text);
-  return copy;
-}
-
-// The letters, digits and signs that names of hosts have, or an IPv6 address in brackets.
-bool IsNameOrAddress(absl::string_view host) {
-  if (absl::StartsWith(host, "[")) return true;  // curl has read it
-  return !absl::StartsWith(host, ".") && !absl::StartsWith(host, "-") &&
-         !absl::StrContains(host, "..") && std::all_of(host.begin(), host.end(), [](char c) {
-           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' ||
-                  c == '_';
-         });
-}
-
 // Why it may not be spoken to; empty: it may.
-std::string WhyNoUrl(const std::string& text) {
-  if (text.size() > kLongestUrl) return absl::StrCat("is longer than ", kLongestUrl, " bytes");
-  const Url url(curl_url());
-  if (url == nullptr ||
-      curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK)
-    return "is no URL, as in https://hooks.example.com/muster";
-  if (!PartOf(url, CURLUPART_USER).empty() || !PartOf(url, CURLUPART_PASSWORD).empty())
-    return "holds a user or a password; the signature says who sends it, so leave them out";
-  if (!PartOf(url, CURLUPART_FRAGMENT).empty())
-    return "holds a fragment (#...), which is not sent; leave it out";
-  const std::string host = PartOf(url, CURLUPART_HOST);
-  if (!IsNameOrAddress(host))
-    return "names a host with characters that none has; a name in other letters is written as "
-           "xn--...";
-  const std::string scheme = PartOf(url, CURLUPART_SCHEME);
-  if (scheme == "https") return "";
-  if (scheme != "http") return absl::StrCat("has the scheme ", scheme, "; give an https URL");
-  return IsLoopbackAddress(absl::StrCat(host, ":1"))
-             ? ""
-             : "is plain text, which is for loopback alone; give an https URL";
+std::string WhyNoUrl(const std::string& url) {
+  return WhyNotSentTo(url, "https://hooks.example.com/muster",
+                      "the signature says who sends it, so leave them out");
 }
 
 absl::StatusOr<std::string> ReadUrl(const Document& document, const std::string& field,

@@ -51,6 +51,7 @@ LEVELS = {
     'coordinator/runtime': 6.0,
     'coordinator/kubernetes': 6.0,
     'coordinator/webhooks': 6.1,
+    'coordinator/mlflow': 6.1,
     'worker/runtime': 6.0,
     'worker/torch': 6.0,
     'agent': 6.0,
@@ -109,7 +110,7 @@ SAYS_ITS_LIFE = re.compile(r'\b(?:[Ll]ives|[Ll]ive as long|Pure|pure function|[P
 
 # Each foreign library has a home: (name, its headers, rooms or files that may include it, the same for tests and bench).
 ANY_TEST = ('tests', 'bench')
-TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/data', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'agent', 'worker/commands', 'worker/tasks', 'lib/export')
+TREES_AS_TEXT = ('lib/config', 'lib/wire', 'lib/data', 'lib/http', 'cli', 'coordinator/service', 'coordinator/kubernetes', 'coordinator/webhooks', 'coordinator/mlflow', 'agent', 'worker/commands', 'worker/tasks', 'lib/export')
 FOREIGN = [
     ('gRPC and Protobuf', r'(grpc|grpcpp|google/protobuf)/|.*\.pb\.h$', ('lib/wire', 'lib/transport/grpc', 'coordinator/service/grpc'),
      ANY_TEST),
@@ -124,7 +125,7 @@ FOREIGN = [
     ('CLI11', r'CLI/', ('cli', 'lib/launch', 'worker/commands', '*/main.cc'), ANY_TEST),
     ('Highway', r'hwy/', ('lib/kernels', 'lib/optim'), ANY_TEST),
     ('ISA-L', r'isa-l', ('lib/kernels',), ANY_TEST),
-    ('libcurl', r'curl/', ('lib/curl', 'coordinator/kubernetes', 'coordinator/webhooks'), ANY_TEST),
+    ('libcurl', r'curl/', ('lib/curl', 'coordinator/kubernetes', 'coordinator/webhooks', 'coordinator/mlflow'), ANY_TEST),
     ('zlib, libjpeg-turbo and libpng', r'(zlib|jpeglib|jerror|png)\.h$', ('lib/data',), ANY_TEST),
     ('libhdf5', r'hdf5\.h$', ('lib/data/decoder',), ANY_TEST),
     ('OpenSSL', r'openssl/', ('lib/kernels', 'lib/identity', 'lib/join'), ANY_TEST),

@@ -27,6 +27,7 @@
 namespace muster::coordinator {
 
 struct Received {
+  std::string line;                            // of the request: "POST /hook HTTP/1.1"
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
 };
@@ -122,7 +123,7 @@ class RudeReceiver {
     return length;
   }
   static Received Parse(const std::string& head) {
-    Received request;
+    Received request{.line = head.substr(0, head.find("\r\n")), .headers = {}, .body = {}};
     for (const std::string& line : std::vector<std::string>(absl::StrSplit(head, "\r\n"))) {
       const std::pair<std::string, std::string> parts =
           absl::StrSplit(line, absl::MaxSplits(": ", 1));
