@@ -116,7 +116,7 @@ absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
     named.push_back(
         {place, needs_names ? ReadKeptName(files, place.first, place.second).value_or("") : ""});
   if (which == kBest) {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<SurveyedCheckpoint> all, SurveyCheckpoints(files));
+    const std::vector<SurveyedCheckpoint> all = SurveyCheckpoints(files, places);
     if (const std::optional<size_t> best = BestIn(all))
       named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
   }

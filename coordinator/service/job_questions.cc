@@ -23,6 +23,7 @@
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
@@ -307,8 +308,9 @@ std::optional<CheckpointPlace> PlaceOfFile(const std::string& file) {
   const size_t slash = file.find('/');
   if (slash == std::string::npos || !IsSafeRelativeName(file)) return std::nullopt;
   const absl::string_view name = absl::string_view(file).substr(slash + 1);
-  if (name != kManifestFile && name != kKeptFile && !absl::EndsWith(name, kSegmentSuffix))
-    return std::nullopt;
+  const bool is_known = name == kManifestFile || name == kKeptFile || name == kMeasureFile ||
+                        absl::EndsWith(name, kSegmentSuffix);
+  if (!is_known) return std::nullopt;
   return PlaceOfFolder(file.substr(0, slash));
 }
 
@@ -322,7 +324,7 @@ absl::Status CheckFileQuery(FileQuery& query) {
   if (PlaceOfFile(query.file)) return absl::OkStatus();
   return FieldError("", "file",
                     absl::StrCat("must be lineage-L-step-S/", kManifestFile, ", or ", kKeptFile,
-                                 " or a segment of that folder"));
+                                 ", ", kMeasureFile, " or a segment of that folder"));
 }
 
 // The folder holds nothing that is not of this job; what is asked for is opened anew each time, so
@@ -338,11 +340,15 @@ absl::StatusOr<FilePart> ReadFilePart(const std::string& root, const JobStatus& 
   const auto& known = status.checkpoints;
   if (std::find(known.begin(), known.end(), place) == known.end()) return gone();
   const auto file = CheckpointFilesIn(CheckpointDir(root, status.job.id))->Open(query.file);
-  if (absl::IsNotFound(file.status()))
-    return absl::EndsWith(query.file, kKeptFile)
-               ? absl::NotFoundError(absl::StrCat("the checkpoint of step ", place.second.value(),
-                                                  " is kept by no name"))
-               : gone();
+  if (absl::IsNotFound(file.status())) {
+    const auto lacks = [&](const char* what) {
+      return absl::NotFoundError(
+          absl::StrCat("the checkpoint of step ", place.second.value(), what));
+    };
+    if (absl::EndsWith(query.file, kKeptFile)) return lacks(" is kept by no name");
+    if (absl::EndsWith(query.file, kMeasureFile)) return lacks(" was not measured");
+    return gone();
+  }
   MUSTER_RETURN_IF_ERROR(file.status());
   const auto offset = static_cast<uint64_t>(query.offset);
   FilePart part{.bytes = {}, .of = (*file)->size()};

@@ -97,6 +97,11 @@ SurveyedCheckpoint Survey(const CheckpointFiles& files, LineageNumber lineage, S
 
 absl::StatusOr<std::vector<SurveyedCheckpoint>> SurveyCheckpoints(const CheckpointFiles& files) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places, PlacesIn(files));
+  return SurveyCheckpoints(files, places);
+}
+
+std::vector<SurveyedCheckpoint> SurveyCheckpoints(const CheckpointFiles& files,
+                                                  const std::vector<CheckpointPlace>& places) {
   std::vector<SurveyedCheckpoint> found;
   for (const auto& [lineage, step] : places) found.push_back(Survey(files, lineage, step));
   return found;

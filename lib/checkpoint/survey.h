@@ -34,6 +34,9 @@ struct SurveyedCheckpoint {
 // without manifest is what is under way, was aborted, or is half deleted. kNotFound: there is no
 // such folder; others as CheckpointFiles::List.
 absl::StatusOr<std::vector<SurveyedCheckpoint>> SurveyCheckpoints(const CheckpointFiles& files);
+// Those of these places, in this order, also of files that cannot be listed.
+std::vector<SurveyedCheckpoint> SurveyCheckpoints(const CheckpointFiles& files,
+                                                  const std::vector<CheckpointPlace>& places);
 
 // Reads every chunk of it and compares the checksums. Calls `progress` with the bytes read so far,
 // of the manifest's total. kDataLoss names the file, slot and chunk.
