@@ -55,7 +55,7 @@ absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const
   const Allowed allowed = [&](LineageNumber lineage, Step step) {
     return OnAncestry(lineages, lineage, step);
   };
-  const KeepRule rule(std::max(1, keep.last), keep.every);
+  const KeepRule rule(std::max(1, keep.last), keep.every, keep.epochs);
   const absl::Status pruned = catalogue.Prune(newest.job, allowed, rule, files, best);
   if (!pruned.ok()) LogWarning("old checkpoints of job %s stay: %s", newest.job, pruned.message());
   const absl::Status removed =

@@ -237,6 +237,7 @@ class JobRun {
   void NoteNotFinite(const StepRecord& record);
   void NoteMeasures(const StepRecord& record);
   void SaveMeasures();
+  int64_t StepsOfEpochs(int64_t epochs) const;  // of a job whose environment is known
   void NoteLeftOut(const StepRecord& record);
   std::string WhyEnough() const;  // for people
   std::string SamplesOf(Step step, LaneId lane) const;

@@ -315,8 +315,11 @@ void JobRun::TryCommit() {
   const auto parts =
       static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
   const bool keeps_best = BestRuleOf(journal_.spec).wanted();
+  const int64_t epochs = StepsOfEpochs(journal_.spec.runtime.checkpoint.every_epochs);
   std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts, [&](Step step) {
-    return keeps_best && IsMeasuredIn(journal_.spec.training, journal_.environment->samples, step);
+    return (epochs > 0 && step.value() % epochs == 0) ||
+           (keeps_best &&
+            IsMeasuredIn(journal_.spec.training, journal_.environment->samples, step));
   });
   if (!manifest) return;
   manifest->job = journal_.id;
@@ -334,12 +337,16 @@ void JobRun::TryCommit() {
   Do(CommitManifest{*std::move(manifest), replaces});
 }
 
+int64_t JobRun::StepsOfEpochs(int64_t epochs) const {
+  return muster::StepsOfEpochs(journal_.spec.training, journal_.environment->samples, epochs);
+}
+
 void JobRun::On(const ManifestCommitted& committed) {
   const Manifest& m = committed.manifest;
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
   const CheckpointPolicy& policy = journal_.spec.runtime.checkpoint;
-  const KeepRule keep(policy.keep, policy.keep_every);
+  const KeepRule keep(policy.keep, policy.keep_every, StepsOfEpochs(policy.keep_epochs));
   const std::vector<SegmentToAcknowledge> to_acknowledge =
       checkpoints_.Commit(m, journal_.lineages, keep);
   SaveMeasures();

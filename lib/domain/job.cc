@@ -1,6 +1,7 @@
 #include "lib/domain/job.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
@@ -11,6 +12,12 @@ int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n) {
   const uint64_t batch = static_cast<uint64_t>(training.batch);
   const uint64_t steps = n / batch + (n % batch > 0 ? 1 : 0);
   return static_cast<int64_t>(std::clamp<uint64_t>(steps, 1, kMostSamples));
+}
+
+int64_t StepsOfEpochs(const TrainingSpec& training, uint64_t n, int64_t epochs) {
+  const int64_t each = StepsPerEpoch(training, n);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return epochs > kMost / each ? kMost : epochs * each;
 }
 
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n) {

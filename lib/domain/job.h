@@ -136,10 +136,12 @@ int SlotCount(const TrainingSpec& training);
 
 struct CheckpointPolicy {
   int64_t every_steps = 0;    // 0: no
+  int64_t every_epochs = 0;   // 0: no; of the state that an epoch begins with, and at the end
   double every_seconds = 60;  // 0: no
   int32_t keep = 3;           // newest committed ones; at least 1
   bool at_end = true;         // false: none of the state after the last of all steps
   int64_t keep_every = 0;     // besides, those whose step is a multiple of this; 0: none
+  int64_t keep_epochs = 0;    // besides, those after so many epochs and multiples of it; 0: none
   std::string keep_best{};    // besides, the best by this: validation.loss; empty: none
   bool operator==(const CheckpointPolicy&) const = default;
 };
@@ -230,6 +232,8 @@ bool IsMeasured(const TrainingSpec& training);
 // takes what is left: it may be short. For an n that IsSampleCount refuses, of an old journal, an
 // epoch still has at least one step and at most kMostSamples.
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
+// Of so many epochs, at most the largest number there is.
+int64_t StepsOfEpochs(const TrainingSpec& training, uint64_t n, int64_t epochs);
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
 
 // Whether `asked` is the same training made longer: only steps or epochs are more, and nothing that

@@ -97,7 +97,8 @@ std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& r
     const bool newest_finite = !finite && IsFinite(manifests[i]);
     finite = finite || newest_finite;
     kept[i] = newest_finite || manifests.size() - i <= keep;
-    if (rule.every > 0 && manifests[i].step.value() % rule.every == 0) kept[i] = true;
+    for (const int64_t period : {rule.every, rule.epochs})
+      if (period > 0 && manifests[i].step.value() % period == 0) kept[i] = true;
   }
   return kept;
 }

@@ -74,9 +74,11 @@ bool IsFinite(const Manifest& manifest);
 
 // Which checkpoints of a job are kept. A number alone is that of the newest ones.
 struct KeepRule {  // NOLINTNEXTLINE(google-explicit-constructor)
-  KeepRule(int32_t the_last = 1, int64_t the_every = 0) : last(the_last), every(the_every) {}
-  int32_t last;   // the newest ones, at least 1
-  int64_t every;  // besides, those whose step is a multiple of this; 0: none
+  KeepRule(int32_t the_last = 1, int64_t the_every = 0, int64_t the_epochs = 0)
+      : last(the_last), every(the_every), epochs(the_epochs) {}
+  int32_t last;    // the newest ones, at least 1
+  int64_t every;   // besides, those whose step is a multiple of this; 0: none
+  int64_t epochs;  // likewise, of the steps of one epoch or several
 };
 // Which of these, oldest first, are kept: those of the rule, and the newest one that is finite.
 std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& rule);

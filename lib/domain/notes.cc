@@ -21,10 +21,11 @@ std::vector<std::string> NotesOn(const JobSpec& spec) {
     if (std::string note = NoteOnWarmup(training, training.data.samples); !note.empty())
       notes.push_back(std::move(note));
   const CheckpointPolicy& checkpoint = spec.runtime.checkpoint;
-  if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_seconds == 0)
+  if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_epochs == 0 &&
+      checkpoint.every_seconds == 0)
     notes.push_back(
-        "no checkpoint is ever made: checkpoint.every_steps and checkpoint.every_seconds are 0, "
-        "and checkpoint.at_end is false");
+        "no checkpoint is ever made: checkpoint.every_steps, checkpoint.every_epochs and "
+        "checkpoint.every_seconds are 0, and checkpoint.at_end is false");
   return notes;
 }
 

@@ -179,9 +179,10 @@ json ParentSchema() {
 absl::Status ReadKeep(const Document& document, const json& value, CheckpointPolicy& policy) {
   const std::string field = "checkpoint.keep";
   const bool is_rule = value.is_object();
-  if (is_rule) MUSTER_RETURN_IF_ERROR(CheckKeys(document, field, value, {"last", "every", "best"}));
+  if (is_rule)
+    MUSTER_RETURN_IF_ERROR(
+        CheckKeys(document, field, value, {"last", "every", "every_epochs", "best"}));
   const json last = is_rule ? value.value("last", json()) : value;
-  const json every = is_rule ? value.value("every", json()) : json();
   const json best = is_rule ? value.value("best", json()) : json();
   if (!best.is_null())
     MUSTER_RETURN_IF_ERROR(ReadBest(document, FieldPath(field, "best"), best, policy.keep_best));
@@ -191,10 +192,15 @@ absl::Status ReadKeep(const Document& document, const json& value, CheckpointPol
         ReadWhole(document, is_rule ? FieldPath(field, "last") : field, last, 1, kMostKept));
     policy.keep = static_cast<int32_t>(number);
   }
-  if (every.is_null()) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(const absl::int128 number,
-                          ReadWhole(document, FieldPath(field, "every"), every, 0, kMostSteps));
-  policy.keep_every = static_cast<int64_t>(number);
+  const std::pair<const char*, int64_t*> periods[] = {{"every", &policy.keep_every},
+                                                      {"every_epochs", &policy.keep_epochs}};
+  for (const auto& [name, period] : periods) {
+    const json given = is_rule ? value.value(name, json()) : json();
+    if (given.is_null()) continue;
+    MUSTER_ASSIGN_OR_RETURN(const absl::int128 number,
+                            ReadWhole(document, FieldPath(field, name), given, 0, kMostSteps));
+    *period = static_cast<int64_t>(number);
+  }
   return absl::OkStatus();
 }
 
@@ -206,9 +212,11 @@ absl::Status CheckKeep(const Document& document, const JobSpec& spec) {
 }
 
 json FromKeep(const CheckpointPolicy& policy) {
-  if (policy.keep_every == 0 && policy.keep_best.empty()) return policy.keep;
+  if (policy.keep_every == 0 && policy.keep_epochs == 0 && policy.keep_best.empty())
+    return policy.keep;
   json keep = {{"last", policy.keep}};
   if (policy.keep_every != 0) keep["every"] = policy.keep_every;
+  if (policy.keep_epochs != 0) keep["every_epochs"] = policy.keep_epochs;
   if (!policy.keep_best.empty()) keep["best"] = policy.keep_best;
   return keep;
 }
@@ -223,7 +231,8 @@ json KeepSchema() {
            {last,
             {{"type", "object"},
              {"additionalProperties", false},
-             {"properties", {{"last", last}, {"every", every}, {"best", best}}}}}}};
+             {"properties",
+              {{"last", last}, {"every", every}, {"every_epochs", every}, {"best", best}}}}}}};
 }
 
 }  // namespace muster

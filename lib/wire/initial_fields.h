@@ -24,7 +24,7 @@ absl::Status ReadParent(const Document& document, const nlohmann::json& value,
 nlohmann::json FromParent(const std::optional<ParentState>& parent);
 nlohmann::json ParentSchema();
 
-// A number, or {last, every, best}.
+// A number, or {last, every, every_epochs, best}.
 absl::Status ReadKeep(const Document& document, const nlohmann::json& value,
                       CheckpointPolicy& policy);
 // What is kept as the best is measured.

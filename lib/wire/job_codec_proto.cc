@@ -40,10 +40,12 @@ int UnknownField(const Message& message) {
   return 0;
 }
 
-// `keep` may be {last, every, best} in a document. A message has a field for each, so that builds
-// that know the number alone still understand most jobs.
-constexpr std::pair<const char*, const char*> kKeepFields[] = {
-    {"last", "keep"}, {"every", "keep_every"}, {"best", "keep_best"}};
+// `keep` may be {last, every, every_epochs, best} in a document. A message has a field for each, so
+// that builds that know the number alone still understand most jobs.
+constexpr std::pair<const char*, const char*> kKeepFields[] = {{"last", "keep"},
+                                                               {"every", "keep_every"},
+                                                               {"every_epochs", "keep_epochs"},
+                                                               {"best", "keep_best"}};
 
 void JoinKeep(nlohmann::json& checkpoint) {
   nlohmann::json keep = nlohmann::json::object();
@@ -76,7 +78,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   if (const auto status = util::MessageToJsonString(message, &text, options); !status.ok())
     return FieldError("", "", std::string(status.message()));
   MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(text, ""));
-  if (message.checkpoint().has_keep_every() || message.checkpoint().has_keep_best())
+  const v1::CheckpointPolicy& policy = message.checkpoint();
+  if (policy.has_keep_every() || policy.has_keep_epochs() || policy.has_keep_best())
     JoinKeep(document.root["checkpoint"]);
   return FromDocument(document);
 }

@@ -506,10 +506,10 @@ FieldRule Keep() {
   auto read = [](const Document& document, const json& value, JobSpec& spec) {
     return ReadKeep(document, value, spec.runtime.checkpoint);
   };
-  return WithSchema(
-      {"checkpoint.keep", kRuntime, absl::StrCat(ToText(1, kMostKept), ", or {last, every, best}"),
-       read, [](const JobSpec& spec) { return FromKeep(spec.runtime.checkpoint); }},
-      KeepSchema());
+  return WithSchema({"checkpoint.keep", kRuntime,
+                     absl::StrCat(ToText(1, kMostKept), ", or {last, every, every_epochs, best}"),
+                     read, [](const JobSpec& spec) { return FromKeep(spec.runtime.checkpoint); }},
+                    KeepSchema());
 }
 
 template <class... Kinds>
@@ -836,6 +836,8 @@ std::vector<FieldRule> OtherRules() {
       Whole("devices", kRuntime, MUSTER_MEMBER(runtime.devices), 0, kMostDevices),
       Whole("restarts", kRuntime, MUSTER_MEMBER(runtime.restarts), 0, kMostRestarts),
       Whole("checkpoint.every_steps", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_steps), 0,
+            kMaxSteps),
+      Whole("checkpoint.every_epochs", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_epochs), 0,
             kMaxSteps),
       Real("checkpoint.every_seconds", kRuntime, MUSTER_MEMBER(runtime.checkpoint.every_seconds),
            {0, 1e9}),

@@ -97,6 +97,18 @@ TEST_F(CheckpointsTest, WhatIsKeptAndWhatIsNamedOutlivesTheRest) {
   EXPECT_THAT(Steps(), ElementsAre(18));
 }
 
+TEST_F(CheckpointsTest, EpochsHaveTheirOwn) {
+  // 53 samples by 16 are four steps of an epoch.
+  const TrainRun run = Train(
+      {.spec = CountingSpec(53, 3, /*epochs=*/5),
+       .dir = dir_,
+       .workers = 2,
+       .settings = {"checkpoint={every_epochs: 1, every_steps: 0, every_seconds: 0, keep: {last: "
+                    "1, every_epochs: 2}}"}});
+  ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  EXPECT_THAT(Steps(), ElementsAre(8, 16, 20));
+}
+
 // The rate is so high that the measure grows: the first one measured is the best, and no newer
 // checkpoint pushes it out, nor does a coordinator that dies in between forget it.
 TEST_F(CheckpointsTest, TheBestIsKeptThroughTheDeathOfTheCoordinator) {

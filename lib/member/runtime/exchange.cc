@@ -357,7 +357,7 @@ void Exchange::NoteChanges() {
     metrics_.lineage.Set(static_cast<double>(view.lineage.value()));
     parts_.reporter->Joined(view, OurRank(), options_.place.id.incarnation);
     const CheckpointPolicy& policy = setup_->spec.runtime.checkpoint;
-    if (policy.every_steps > 0 || policy.every_seconds > 0)
+    if (policy.every_steps > 0 || policy.every_epochs > 0 || policy.every_seconds > 0)
       writer_->Expect(PartElements(*setup_, OwnChunks()));
   }
   RedeliverHeld();

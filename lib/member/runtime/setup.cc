@@ -63,6 +63,8 @@ MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
   config.slots = setup.slots;
   config.fingerprint_every = setup.spec.runtime.fingerprint_every;
   config.checkpoint_every = setup.spec.runtime.checkpoint.every_steps;
+  config.checkpoint_epochs = StepsOfEpochs(training, setup.environment.samples,
+                                           setup.spec.runtime.checkpoint.every_epochs);
   config.saves_measured = !setup.spec.runtime.checkpoint.keep_best.empty();
   if (!setup.spec.runtime.checkpoint.at_end) config.unsaved_end = Step(setup.total_steps);
   config.training = training;

@@ -41,8 +41,8 @@ void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
 bool ActiveView::IsCheckpointDue(Step step, bool asked) const {
   if (step == Step(0) || step == config_->unsaved_end) return false;
   if (step >= seat_->view.end || asked) return true;
-  const int64_t every = config_->checkpoint_every;
-  if (every > 0 && step.value() % every == 0) return true;
+  for (const int64_t every : {config_->checkpoint_every, config_->checkpoint_epochs})
+    if (every > 0 && step.value() % every == 0) return true;
   return config_->saves_measured &&
          IsMeasuredIn(config_->training, config_->environment.samples, step);
 }

@@ -100,6 +100,20 @@ TEST(JobProto, KeepIsANumberAndBesidesWhatIsKeptForEver) {
             "checkpoint.keep.every: '-1' is out of range; allowed: 0 to 1099511627776");
 }
 
+TEST(JobProto, KeepOfEpochsIsAFieldOfItsOwn) {
+  v1::JobSpec message;
+  message.set_task("counting");
+  message.set_steps(10);
+  message.mutable_checkpoint()->set_keep_epochs(2);
+  message.mutable_checkpoint()->set_every_epochs(1);
+  const absl::StatusOr<JobSpec> spec = FromProto(message);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->runtime.checkpoint.keep_epochs, 2);
+  EXPECT_EQ(spec->runtime.checkpoint.every_epochs, 1);
+  EXPECT_EQ(ToProto(*spec).checkpoint().keep_epochs(), 2);
+  EXPECT_EQ(ToProto(*spec).checkpoint().every_epochs(), 1);
+}
+
 TEST(JobProto, KeepOfTheBestIsAFieldOfItsOwn) {
   v1::JobSpec message;
   message.set_task("mine");
@@ -131,8 +145,8 @@ void AddNames(const google::protobuf::Descriptor& message, const std::string& pr
 TEST(JobProto, HasTheFieldsOfTheTable) {
   std::set<std::string> ours, theirs;
   for (const JobField& field : JobFields()) ours.insert(field.name);
-  // Of checkpoint.keep: {last, every, best}.
-  ours.insert({"checkpoint.keep_every", "checkpoint.keep_best"});
+  // Of checkpoint.keep: {last, every, every_epochs, best}.
+  ours.insert({"checkpoint.keep_every", "checkpoint.keep_epochs", "checkpoint.keep_best"});
   AddNames(*v1::JobSpec::descriptor(), "", theirs);
   EXPECT_EQ(ours, theirs);
 }

@@ -118,19 +118,20 @@ labels: {team: see-1, example.com/stage: "", "null": "9"}
       .sync = Sync::kServer,
       .threads = 2,
       .chunk_bytes = 4096};
-  expected.runtime = {.name = "my-job",
-                      .workers_min = 2,
-                      .workers_max = 5,
-                      .servers = 2,
-                      .devices = 4,
-                      .restarts = 7,
-                      .checkpoint = {50, 1.5, 7, false},
-                      .resume = {ResumeKind::kStep, 120},
-                      .bucket_bytes = 65536,
-                      .first_bucket_bytes = 1024,
-                      .fingerprint_every = 5,
-                      .lease = 12.5,
-                      .thread_patience = 600};
+  expected.runtime = {
+      .name = "my-job",
+      .workers_min = 2,
+      .workers_max = 5,
+      .servers = 2,
+      .devices = 4,
+      .restarts = 7,
+      .checkpoint = {.every_steps = 50, .every_seconds = 1.5, .keep = 7, .at_end = false},
+      .resume = {ResumeKind::kStep, 120},
+      .bucket_bytes = 65536,
+      .first_bucket_bytes = 1024,
+      .fingerprint_every = 5,
+      .lease = 12.5,
+      .thread_patience = 600};
   expected.queue = {.name_space = "vision",
                     .priority = -7,
                     .deadline = 3600,
@@ -174,6 +175,12 @@ TEST(JobYaml, KeepIsANumberOrARule) {
   EXPECT_EQ(keep("{last: 5}"), std::pair(5, int64_t{0}));
   EXPECT_EQ(keep("{every: 1000}"), std::pair(3, int64_t{1000}));
   EXPECT_EQ(keep("{last: 5, every: 1000}"), std::pair(5, int64_t{1000}));
+  EXPECT_EQ(keep("{every_epochs: 2}"), std::pair(3, int64_t{0}));
+  const JobSpec of_epochs =
+      Parsed(absl::StrCat(kSmall, "checkpoint: {every_epochs: 1, keep: {every_epochs: 2}}"));
+  EXPECT_EQ(of_epochs.runtime.checkpoint.every_epochs, 1);
+  EXPECT_EQ(of_epochs.runtime.checkpoint.keep_epochs, 2);
+  EXPECT_THAT(ToJson(of_epochs), HasSubstr("\"keep\":{\"every_epochs\":2,\"last\":3}"));
   EXPECT_THAT(ToJson(Parsed(absl::StrCat(kSmall, "checkpoint: {keep: {last: 5}}"))),
               HasSubstr("\"keep\":5"));
 }
@@ -301,7 +308,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:5: optimizer.lerning_rate: no such field; did you mean 'learning_rate'?"},
         BadInput{"checkpoint: {whatever: 1}", "checkpoint.whatever",
                  "a.yaml:3: checkpoint.whatever: no such field; allowed: every_steps, "
-                 "every_seconds, keep, at_end"},
+                 "every_epochs, every_seconds, keep, at_end"},
         BadInput{"optimizer: adam", "optimizer",
                  "a.yaml:3: optimizer: 'adam' is not a mapping of fields to values; allowed: kind, "
                  "learning_rate, momentum, nesterov, beta1, beta2, alpha, epsilon, trust, "

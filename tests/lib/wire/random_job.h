@@ -281,8 +281,13 @@ class RandomJob {
     runtime.name = "job-" + std::to_string(Int(0, 1 << 20));
     runtime.workers_min = Int(1, 4096);
     runtime.workers_max = Int(runtime.workers_min, 4096);
-    runtime.checkpoint = {Int<int64_t>(0, 1 << 20), Real(0, 1e6), Int(1, 1'000'000), Coin(),
-                          Coin() ? 0 : Int<int64_t>(1, 1 << 20)};
+    runtime.checkpoint = {.every_steps = Int<int64_t>(0, 1 << 20),
+                          .every_epochs = Int<int64_t>(0, 1 << 20),
+                          .every_seconds = Real(0, 1e6),
+                          .keep = Int(1, 1'000'000),
+                          .at_end = Coin(),
+                          .keep_every = Coin() ? 0 : Int<int64_t>(1, 1 << 20),
+                          .keep_epochs = Coin() ? 0 : Int<int64_t>(1, 1 << 20)};
     runtime.resume.kind = Pick(ResumeKind::kNever);
     if (runtime.resume.kind == ResumeKind::kStep)
       runtime.resume.step = Int<int64_t>(1, int64_t{1} << 40);

@@ -15,11 +15,12 @@ const MemberId kPeer = NameOf("worker-1");
 // worker-0 of two, at step 5, with lane 0 and chunk 0.
 struct Rig {
   explicit Rig(int64_t checkpoint_every = 0, std::optional<Step> unsaved_end = std::nullopt,
-               bool saves_measured = false) {
+               bool saves_measured = false, int64_t checkpoint_epochs = 0) {
     MemberConfig with = PartConfig(Role::kWorker, Sync::kAllreduce, false);
     with.checkpoint_every = checkpoint_every;
     with.unsaved_end = unsaved_end;
     with.saves_measured = saves_measured;
+    with.checkpoint_epochs = checkpoint_epochs;
     with.training.validation.every_steps = 4;
     config = Shared(std::move(with));
     view.emplace(config, std::make_shared<const Seat>(PartSeat({0, 1}, {0, 1})));
@@ -90,12 +91,13 @@ struct SaveCase {
   std::vector<int32_t> saved;
   std::optional<Step> unsaved_end = std::nullopt;
   bool saves_measured = false;
+  int64_t epochs = 0;
 };
 
 class Saves : public testing::TestWithParam<SaveCase> {};
 
 TEST_P(Saves, OurChunksOnceForEachCheckpoint) {
-  Rig rig(GetParam().every, GetParam().unsaved_end, GetParam().saves_measured);
+  Rig rig(GetParam().every, GetParam().unsaved_end, GetParam().saves_measured, GetParam().epochs);
   rig.state.emplace(HeldState{LineageNumber(1), OpenStep(rig.config, Step(GetParam().step)), {}});
   EXPECT_EQ(rig.view->ChunksToSave(*rig.state), Chunks(GetParam().saved));
   EXPECT_THAT(rig.view->ChunksToSave(*rig.state), IsEmpty());
@@ -110,6 +112,8 @@ INSTANTIATE_TEST_SUITE_P(ActiveView, Saves,
                                          SaveCase{"the_unsaved_end", 50, 10, {}, Step(50)},
                                          SaveCase{"before_it", 40, 10, {0}, Step(50)},
                                          SaveCase{"stopped_before_it", 50, 0, {0}, Step(90)},
+                                         SaveCase{"an_epoch", 8, 3, {0}, {}, false, 4},
+                                         SaveCase{"amid_an_epoch", 7, 3, {}, {}, false, 4},
                                          SaveCase{"measured", 8, 3, {0}, {}, true},
                                          SaveCase{"not_measured", 10, 3, {}, {}, true},
                                          SaveCase{"every_third_besides", 9, 3, {0}, {}, true},
