@@ -79,6 +79,7 @@ RemoteArguments::Command RemoteCommand(const std::string& name) {
   if (name == "certs finish") return Command::kFinishAuthority;
   if (name == "submit") return Command::kSubmit;
   if (name == "adopt") return Command::kAdopt;
+  if (name == "fork") return Command::kFork;
   if (name == "status") return Command::kStatus;
   if (name == "watch") return Command::kWatch;
   if (name == "stop") return Command::kStop;
@@ -130,7 +131,7 @@ std::string WrongAddress(const std::string& command, const std::string& to) {
 bool NeedsJob(RemoteArguments::Command command) {
   using Command = RemoteArguments::Command;
   return command != Command::kList && command != Command::kSubmit && command != Command::kAdopt &&
-         !IsAboutHosts(command) && !IsAboutTokens(command);
+         command != Command::kFork && !IsAboutHosts(command) && !IsAboutTokens(command);
 }
 
 // Where it is left out the folder says it.

@@ -105,6 +105,7 @@ struct RemoteArguments {
   enum class Command {
     kSubmit,
     kAdopt,
+    kFork,
     kStatus,
     kWatch,
     kStop,
@@ -138,12 +139,13 @@ struct RemoteArguments {
   std::string to = "https://127.0.0.1:8080";
   bool may_ask_in_plain_text = true;  // false: over https:// alone
   std::string authority;              // a file: whom to trust at https://; empty: not named
-  // An id; of kSubmit and kAdopt: the id to give, empty: a new one, or the one it had. Empty of
-  // another: the one job of `dir`.
+  // An id; of kSubmit, kFork and kAdopt: the id to give, empty: a new one, or the one it had. Empty
+  // of another: the one job of `dir`.
   std::string job;
   std::string spec;                     // kSubmit: a file
   std::string checkpoints;              // kAdopt: a folder
-  std::vector<std::string> settings;    // kSubmit
+  std::string parent;                   // kFork: JOB, or JOB@STEP
+  std::vector<std::string> settings;    // kSubmit, kFork
   std::string state;                    // kList: of the jobs to show; empty: all
   std::string name_space;               // kList: the same; kQuota: which, empty: all; kMakeToken
   std::vector<std::string> labels;      // kList: that they have; kQueue: to set. "key=value"
@@ -194,7 +196,7 @@ struct RemoteArguments {
   std::string token;
   Trust trust;        // likewise: what was found of whom to trust
   bool once = false;  // kTop: in place of each second
-  // kTop: from one picture to the next. kAdopt, kDrain: from one look to the next.
+  // kTop: from one picture to the next. kAdopt, kFork, kDrain: from one look to the next.
   Duration pause = std::chrono::seconds(1);
   // kDrain: for how long it is waited for although nothing leaves.
   Duration drain_patience = std::chrono::minutes(10);

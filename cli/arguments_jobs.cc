@@ -17,6 +17,17 @@ constexpr char kSubmitFooter[] =
     "  muster submit examples/counting.yaml\n"
     "  muster submit job.yaml --id mine --set steps=500 && muster watch mine";
 
+constexpr char kForkFooter[] =
+    "The new job has the specification of the other one but for what --set says, begins at its "
+    "own\n"
+    "step 0 with that state, and keeps an account of its own, which names the state. The "
+    "optimizer's\n"
+    "slots come along where its kind is the same, and the moving average where both keep one.\n"
+    "All may change but the task and the shapes of its tensors. The other job goes on as it did,\n"
+    "and may be deleted.\n\n"
+    "Examples:\n"
+    "  muster fork count-1 --set batch=96 --set lanes=24\n"
+    "  muster fork count-1@400 --id count-2 --set optimizer.learning_rate=0.01 --to 10.0.0.1:8080";
 constexpr char kAdoptFooter[] =
     "FOLDER is a job's folder of checkpoints (CHECKPOINTS/JOB), which another cluster left. The "
     "coordinator\n"
@@ -251,6 +262,17 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   adopt->add_option("--as", remote.job, "id that it gets (default: the one it had)")
       ->type_name("JOB_ID");
   AddRunFolder(adopt)->footer(kAdoptFooter);
+  CLI::App* fork =
+      AddRemote(app, "fork", "begin a new job with the state of another one's checkpoint", remote);
+  fork->add_option("job", remote.parent,
+                   "the job, and the step of its checkpoint (default: newest)")
+      ->required()
+      ->type_name("JOB[@STEP]");
+  AddSettings(*fork, remote.settings);
+  fork->add_option("--id", remote.job,
+                   "id of the new job (default: made of its name); the same id twice is one job")
+      ->type_name("ID");
+  AddRunFolder(fork)->footer(kForkFooter);
   CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
   list->add_option("--state", remote.state,
                    "only jobs in this state: queued, checking, starting, running, recovering, "

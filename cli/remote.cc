@@ -15,6 +15,7 @@
 #include "cli/authority.h"
 #include "cli/certs.h"
 #include "cli/cluster_folder.h"
+#include "cli/fork.h"
 #include "cli/format.h"
 #include "cli/hosts.h"
 #include "cli/job_columns.h"
@@ -187,8 +188,8 @@ struct Place {
 // No folder at rest can do it.
 bool NeedsCluster(Command command) {
   return IsAboutHosts(command) || IsAboutTokens(command) || command == Command::kSubmit ||
-         command == Command::kWatch || command == Command::kResume || command == Command::kCancel ||
-         command == Command::kScale || command == Command::kQueue;
+         command == Command::kFork || command == Command::kWatch || command == Command::kResume ||
+         command == Command::kCancel || command == Command::kScale || command == Command::kQueue;
 }
 
 absl::StatusOr<Place> PlaceOf(const RemoteArguments& arguments, const FolderOpener& open_folder) {
@@ -473,6 +474,15 @@ void ShowDataLeftOut(const std::string& left_out, bool json, std::ostream& out) 
   }
 }
 
+void ShowParent(const std::string& parent, bool json, std::ostream& out) {
+  if (parent.empty()) return;
+  if (json) {
+    out << Text(nlohmann::ordered_json({{"parent", parent}})) << "\n";
+  } else {
+    out << "begins with the state of " << Printable(parent) << "\n";
+  }
+}
+
 // Page by page, so that any number of steps needs the memory of one page.
 absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
@@ -483,7 +493,10 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
         rest.Ledger(arguments.job, from, arguments.sample, arguments.step ? 1 : 0));
     for (const LedgerStepAnswer& step : page.steps) {
       if (arguments.step && step.step != *arguments.step) continue;
-      if (std::exchange(is_empty, false)) ShowDataLeftOut(page.data_left_out, arguments.json, out);
+      if (std::exchange(is_empty, false)) {
+        if (!arguments.step) ShowParent(page.parent, arguments.json, out);
+        ShowDataLeftOut(page.data_left_out, arguments.json, out);
+      }
       out << (arguments.json ? step.json + "\n" : PrintableLines(LedgerText(step)));
     }
     out << std::flush;
@@ -495,8 +508,9 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
 
 absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
                         const Terminal& terminal, const Asker& ask) {
-  const bool may_make_an_id =
-      arguments.command == Command::kSubmit || arguments.command == Command::kAdopt;
+  const bool may_make_an_id = arguments.command == Command::kSubmit ||
+                              arguments.command == Command::kAdopt ||
+                              arguments.command == Command::kFork;
   const bool names_a_job = arguments.command != Command::kList &&
                            !IsAboutHosts(arguments.command) && !IsAboutTokens(arguments.command) &&
                            !(may_make_an_id && arguments.job.empty());
@@ -507,6 +521,10 @@ absl::StatusOr<int> Run(const RemoteArguments& arguments, const Place& place,
     case Command::kSubmit: return Submit(arguments, rest, out);
     case Command::kAdopt: {
       MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, Adopt(arguments, rest, terminal));
+      return SayTaken(arguments, job, out);
+    }
+    case Command::kFork: {
+      MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, Fork(arguments, rest, terminal));
       return SayTaken(arguments, job, out);
     }
     case Command::kStatus: return Status(arguments, place, out);
@@ -562,10 +580,10 @@ absl::StatusOr<std::string> OnlyJobAt(const RemoteArguments& arguments, const Pl
 
 absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& terminal,
                                   const Asker& ask, const FolderOpener& open_folder) {
-  const bool needs_no_job = arguments.command == Command::kList ||
-                            arguments.command == Command::kSubmit ||
-                            arguments.command == Command::kAdopt ||
-                            IsAboutHosts(arguments.command) || IsAboutTokens(arguments.command);
+  const bool needs_no_job =
+      arguments.command == Command::kList || arguments.command == Command::kSubmit ||
+      arguments.command == Command::kAdopt || arguments.command == Command::kFork ||
+      IsAboutHosts(arguments.command) || IsAboutTokens(arguments.command);
   const bool reads_files =
       arguments.command == Command::kLogs || arguments.command == Command::kDelete;
   if (arguments.has_dir || reads_files) MUSTER_RETURN_IF_ERROR(CheckFilesOf(arguments.dir));
@@ -725,6 +743,7 @@ std::string MemberText(const MemberAnswer& member) {
 std::string JobText(const JobAnswer& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state, ": ", ProgressText(job), "\n",
                                   ReasonText(job), WaitsText(job), SamplesText(job));
+  if (!job.parent.empty()) absl::StrAppend(&text, "  forked from ", job.parent, "\n");
   if (job.checkpoint_step >= 0)
     absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");
   if (const std::string digest = DigestOf(job); !digest.empty())

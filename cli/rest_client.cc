@@ -94,6 +94,17 @@ void ReadProcesses(const Json& spec, JobAnswer& job) {
     Read(*workers, "max", job.most_workers);
 }
 
+std::string ParentIn(const Json& object) {
+  const auto parent = object.find("parent");
+  if (parent == object.end() || !parent->is_object()) return "";
+  std::string job, digest;
+  int64_t step = 0;
+  Read(*parent, "job", job);
+  Read(*parent, "step", step);
+  Read(*parent, "digest", digest);
+  return absl::StrCat("job ", job, ", step ", step, ", digest ", digest);
+}
+
 JobAnswer StatusFrom(const Json& object) {
   JobAnswer job;
   job.loss = std::numeric_limits<double>::quiet_NaN();
@@ -136,6 +147,7 @@ JobAnswer StatusFrom(const Json& object) {
     Read(entry, "lineage", saved.lineage);
     Read(entry, "step", saved.step);
   }
+  job.parent = ParentIn(object);
   if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object()) {
     ReadProcesses(*spec, job);
     job.spec = Text(*spec);
@@ -389,6 +401,7 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
   }
   Read(object, "next", page.next);
   Read(object, "data_left_out", page.data_left_out);
+  page.parent = ParentIn(object);
   return page;
 }
 

@@ -69,8 +69,9 @@ struct JobAnswer {
   std::vector<MemberAnswer> members;
   int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
   int64_t servers = 0;
-  std::string spec;  // as JSON
-  std::string json;  // as it came
+  std::string spec;    // as JSON
+  std::string parent;  // of a fork, for people: what it began with; empty: it is none
+  std::string json;    // as it came
 };
 
 // done, stopped, failed, cancelled: nothing more happens by itself.
@@ -237,6 +238,7 @@ struct LedgerPage {
   std::vector<LedgerStepAnswer> steps;
   int64_t next = -1;          // from where those follow; -1: there are none
   std::string data_left_out;  // what of the data could not be read; empty: nothing
+  std::string parent;         // as JobAnswer's
 };
 
 struct HistoryPageAnswer {

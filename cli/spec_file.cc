@@ -65,6 +65,12 @@ std::string WholePath(const std::string& path) {
 
 }  // namespace
 
+void MakePathsWhole(JobSpec& spec) {
+  for (std::string& data : spec.training.data.paths) data = WholePath(data);
+  std::string& initial = spec.training.initial.file;
+  if (!initial.empty()) initial = WholePath(initial);
+}
+
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers, std::optional<int> servers) {
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path));
@@ -73,9 +79,7 @@ absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std:
     spec.runtime.workers_max = *workers;
     spec.runtime.workers_min = std::min(spec.runtime.workers_min, *workers);
   }
-  for (std::string& data : spec.training.data.paths) data = WholePath(data);
-  std::string& initial = spec.training.initial.file;
-  if (!initial.empty()) initial = WholePath(initial);
+  MakePathsWhole(spec);
   if (servers) spec.runtime.servers = *servers;
   if (const auto too_large = TooLargeForAJob(spec.training))
     return FieldError(path, too_large->field, too_large->reason);

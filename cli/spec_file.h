@@ -21,4 +21,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,
                                  std::optional<int> workers = {}, std::optional<int> servers = {});
 
+// Relative data.paths and initial.file from the current directory, since a job runs in others.
+void MakePathsWhole(JobSpec& spec);
+
 }  // namespace muster::cli

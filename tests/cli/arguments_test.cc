@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/fork.h"
 #include "cli/queue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -561,9 +562,10 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
 }
 
 TEST(ArgumentsTest, EachCommandHasAnExample) {
-  for (const std::string command : {"train", "demo", "up", "submit", "adopt", "list", "status",
-                                    "watch", "stop", "resume", "cancel", "delete", "logs", "digest",
-                                    "audit", "ledger", "history", "plot", "tensorboard"}) {
+  for (const std::string command :
+       {"train",  "demo",  "up",     "submit",  "fork",   "adopt",      "list",
+        "status", "watch", "stop",   "resume",  "cancel", "delete",     "logs",
+        "digest", "audit", "ledger", "history", "plot",   "tensorboard"}) {
     const Parsed parsed = Parse({command.c_str(), "--help"});
     EXPECT_EQ(parsed.exit_code, 0);
     EXPECT_THAT(parsed.text, HasSubstr("\n  muster " + command)) << command;
@@ -577,6 +579,20 @@ TEST(ArgumentsTest, AnAdoptionNeedsAFolderAndMayNameAnId) {
   EXPECT_EQ(adopt.job, "b");
   EXPECT_EQ(Parse({"adopt", "old/a"}).exit_code, std::nullopt) << "the job keeps its id";
   EXPECT_EQ(Parse({"adopt"}).exit_code, 64);
+}
+
+TEST(ArgumentsTest, AForkNamesAJobAndMayNameAStep) {
+  const auto fork = std::get<RemoteArguments>(
+      Parse({"fork", "a@40", "--id", "b", "--set", "batch=7", "--set", "lanes=3"}).arguments);
+  EXPECT_EQ(fork.command, RemoteArguments::Command::kFork);
+  EXPECT_EQ(fork.parent, "a@40");
+  EXPECT_EQ(fork.job, "b");
+  EXPECT_THAT(fork.settings, ElementsAre("batch=7", "lanes=3"));
+  EXPECT_EQ(Parse({"fork"}).exit_code, 64);
+  EXPECT_EQ(*ParseForkPlace("a"), (ForkPlace{"a", {}}));
+  EXPECT_EQ(*ParseForkPlace("a@40"), (ForkPlace{"a", 40}));
+  for (const char* bad : {"", "@40", "a@", "a@-1", "a@4x", "-a", "a@99999999999999999999"})
+    EXPECT_FALSE(ParseForkPlace(bad).ok()) << bad;
 }
 
 TEST(ArgumentsTest, HelpTeaches) {

@@ -374,9 +374,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"optimizer: {weight_decay_on: matrices}", "optimizer.weight_decay_on",
                  "a.yaml:3: optimizer.weight_decay_on: is for a weight_decay above 0; remove it"},
         BadInput{"initial: {parent: {}}", "initial.parent.job",
-                 "a.yaml:3: initial.parent.job: is missing; write the id of the parent"},
+                 "a.yaml: initial.parent.job: is missing; write the id of the parent"},
         BadInput{"initial: {parent: p}", "initial.parent",
-                 "a.yaml:3: initial.parent: 'p' is not a mapping"},
+                 "a.yaml:3: initial.parent: 'p' is not a mapping of fields to values; allowed: "
+                 "job, step, "
+                 "digest, updates, average"},
         BadInput{"initial: {parent: {job: p, stop: 3}}", "initial.parent.stop",
                  "a.yaml:3: initial.parent.stop: no such field; did you mean 'step'?"},
         BadInput{"initial: {parent: {job: p, digest: aa}}", "initial.parent.digest",
