@@ -109,10 +109,9 @@ TEST_F(CheckpointsTest, EpochsHaveTheirOwn) {
   EXPECT_THAT(Steps(), ElementsAre(8, 16, 20));
 }
 
-// The rate is so high that the measure grows: the first one measured is the best, and no newer
-// checkpoint pushes it out, nor does a coordinator that dies in between forget it.
+// As the job says more of the loss is better, and it learns: the first state measured is the best.
+// No newer checkpoint pushes it out, nor does a coordinator that dies in between forget it.
 TEST_F(CheckpointsTest, TheBestIsKeptThroughTheDeathOfTheCoordinator) {
-  WriteFile(folder_ / "held-out/text.txt", std::string(4000, 'a') + "and servers sum lanes. ");
   for (const std::string fault : {"", "{at_point: \"before_commit:2\", kill: coordinator}",
                                   "{at_point: \"before_commit:4\", kill: coordinator}"}) {
     SCOPED_TRACE(fault);
@@ -120,8 +119,8 @@ TEST_F(CheckpointsTest, TheBestIsKeptThroughTheDeathOfTheCoordinator) {
     TrainOptions options = {
         .spec = spec_,
         .dir = dir,
-        .settings = {"steps=19", "optimizer.learning_rate=1", "validation.every_steps=4",
-                     absl::StrCat("validation.paths=[", folder_ / "held-out", "]"),
+        .settings = {"steps=19", "validation.mode=max", "validation.every_steps=4",
+                     absl::StrCat("validation.paths=[", folder_ / "data", "]"),
                      "checkpoint={every_seconds: 0, keep: {last: 1, best: validation.loss}}"}};
     if (!fault.empty()) options.faults = {fault};
     const TrainRun run = Train(options);
@@ -133,7 +132,7 @@ TEST_F(CheckpointsTest, TheBestIsKeptThroughTheDeathOfTheCoordinator) {
     EXPECT_EQ(all[1]["step"], 19);
     EXPECT_FALSE(all[1].contains("measures")) << "the last state is not measured";
     EXPECT_TRUE(all[0]["best"]) << list.text;
-    // None is less, and this is that of its step.
+    // None is more, and this is that of its step.
     std::map<int64_t, double> measured;
     std::ifstream lines(absl::StrCat(dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
     for (std::string line; std::getline(lines, line);) {
@@ -143,8 +142,8 @@ TEST_F(CheckpointsTest, TheBestIsKeptThroughTheDeathOfTheCoordinator) {
     ASSERT_EQ(measured.size(), 4u);
     const double best = all[0]["measures"]["validation.loss"];
     EXPECT_EQ(measured[all[0]["step"]], best);
-    for (const auto& [step, loss] : measured) EXPECT_GE(loss, best) << step;
-    EXPECT_LT(all[0]["step"], 16) << "another one is newer: the test would show nothing else";
+    for (const auto& [step, loss] : measured) EXPECT_LE(loss, best) << step;
+    EXPECT_EQ(all[0]["step"], 4);
     const Answer exported =
         Ask({"export", "--dir", dir, "--step", "best", "-o", folder_ / "w.safetensors", "--json"});
     ASSERT_EQ(exported.code, 0) << exported.text;
