@@ -20,6 +20,15 @@ std::vector<TensorSpec> WithSums() {
   return tensors;
 }
 
+// What is in memory that was used before.
+void Soil(const Setup& setup) {
+  for (int i = 0; i < 1 + setup.slots; ++i) {
+    const FlatPtr used = setup.pool->BorrowZeroed();
+    const absl::Span<float> all = used->all();
+    std::fill(all.begin(), all.end(), 7.0f);
+  }
+}
+
 class LoadStateTest : public DirTest {
  protected:
   SetupPtr SetupOf(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes = kUglyChunkBytes) {
@@ -38,14 +47,6 @@ class LoadStateTest : public DirTest {
     Make make{.step = manifest.step, .manifest = manifest, .slots = true};
     for (ChunkId c{0}; c.value() < layout.chunk_count(); ++c) make.chunks.push_back(c);
     return make;
-  }
-  // What is in memory that was used before.
-  static void Soil(const Setup& setup) {
-    for (int i = 0; i < 1 + setup.slots; ++i) {
-      const FlatPtr used = setup.pool->BorrowZeroed();
-      const absl::Span<float> all = used->all();
-      std::fill(all.begin(), all.end(), 7.0f);
-    }
   }
 };
 
