@@ -135,8 +135,8 @@ void AddNames(const google::protobuf::Descriptor& message, const std::string& pr
               std::set<std::string>& names) {
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
-    const bool group =
-        field.message_type() != nullptr && !field.is_repeated() && field.name() != "workers";
+    const bool is_one_field = field.name() == "workers" || field.name() == "parent";
+    const bool group = field.message_type() != nullptr && !field.is_repeated() && !is_one_field;
     if (group) AddNames(*field.message_type(), absl::StrCat(prefix, field.name(), "."), names);
     if (!group) names.insert(absl::StrCat(prefix, field.name()));
   }
