@@ -62,6 +62,11 @@ absl::Status Deleted(const std::string& what) {
                    "the coordinator again"));
 }
 
+absl::Status Tell(const AskMlflow& ask, const std::string& path, const std::string& body) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string answer, ask(path, body));
+  return CheckTaken(answer);
+}
+
 // Two coordinators of one server may make it at once.
 absl::StatusOr<std::string> IdOfExperiment(const std::string& name, const AskMlflow& ask) {
   absl::StatusOr<std::string> found = ask(MlflowFindExperiment(name), "");
@@ -181,7 +186,7 @@ absl::Status JobAtMlflow::SendTexts(const JobJournal& job, const AskMlflow& ask)
                          texts.begin() + static_cast<ptrdiff_t>(end));
     };
     MUSTER_RETURN_IF_ERROR(
-        ask(kMlflowLogBatch, BatchBody(run_->id, {}, part(params), part(tags))).status());
+        Tell(ask, kMlflowLogBatch, BatchBody(run_->id, {}, part(params), part(tags))));
   }
   run_->params.insert(params.begin(), params.end());
   for (const auto& [key, value] : tags) run_->tags[key] = value;
@@ -189,14 +194,14 @@ absl::Status JobAtMlflow::SendTexts(const JobJournal& job, const AskMlflow& ask)
 }
 
 absl::Status JobAtMlflow::SendPoints(absl::Span<const MlflowPoint> points, const AskMlflow& ask) {
-  MUSTER_RETURN_IF_ERROR(ask(kMlflowLogBatch, BatchBody(run_->id, points, {}, {})).status());
+  MUSTER_RETURN_IF_ERROR(Tell(ask, kMlflowLogBatch, BatchBody(run_->id, points, {}, {})));
   for (const MlflowPoint& point : points) run_->newest[point.key] = point.step;
   return absl::OkStatus();
 }
 
 absl::Status JobAtMlflow::SetStatus(const std::string& status, int64_t end_ms,
                                     const AskMlflow& ask) {
-  MUSTER_RETURN_IF_ERROR(ask(kMlflowUpdateRun, UpdateRunBody(run_->id, status, end_ms)).status());
+  MUSTER_RETURN_IF_ERROR(Tell(ask, kMlflowUpdateRun, UpdateRunBody(run_->id, status, end_ms)));
   run_->status = status;
   return absl::OkStatus();
 }

@@ -182,6 +182,8 @@ absl::StatusOr<MlflowRun> CreatedRunIn(const std::string& answer) {
   return RunFrom(ObjectIn(object, "run"));
 }
 
+absl::Status CheckTaken(const std::string& answer) { return ObjectOf(answer).status(); }
+
 MlflowError MlflowErrorIn(const std::string& answer) {
   const Json object = Json::parse(answer, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return {};

@@ -75,6 +75,9 @@ absl::StatusOr<std::string> CreatedExperimentIn(const std::string& answer);     
 absl::StatusOr<std::optional<MlflowRun>> FoundRunIn(const std::string& answer);  // the oldest
 absl::StatusOr<MlflowRun> CreatedRunIn(const std::string& answer);
 
+// That of a request which changes something: whoever answers 200 to everything is no MLflow.
+absl::Status CheckTaken(const std::string& answer);
+
 // Of an answer that is an error: "RESOURCE_DOES_NOT_EXIST: No experiment with …", fit for a line of
 // a log; empty: it is none of MLflow's.
 struct MlflowError {

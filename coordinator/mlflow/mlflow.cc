@@ -147,8 +147,9 @@ void Mlflow::TellWhatIsLeft() {
   for (const KnownJobPtr& known : **jobs) {
     const JobJournal& job = known->status.job;
     const auto kept = kept_.find(job.id);
-    const bool is_done = kept == kept_.end() || kept->second.is_deleted ||
-                         kept->second.sent == known || known->status.step == Step(0);
+    const bool has_nothing = job.deleting || job.lineages.empty() || known->status.step == Step(0);
+    const bool is_done = has_nothing || (kept != kept_.end() &&
+                                         (kept->second.is_deleted || kept->second.sent == known));
     if (!is_done) left.push_back(job.id);
   }
   if (left.empty()) return;

@@ -38,6 +38,7 @@ TEST(MlflowMessages, WhatIsNoAnswerOfMlflowIsAnError) {
   for (const char* text : {"", "<html>", "[]", "7", "{\"a\":"}) {
     EXPECT_TRUE(absl::IsDataLoss(FoundRunIn(text).status())) << text;
     EXPECT_TRUE(absl::IsDataLoss(CreatedRunIn(text).status())) << text;
+    EXPECT_TRUE(absl::IsDataLoss(CheckTaken(text))) << text;
     EXPECT_TRUE(absl::IsDataLoss(ExperimentIn(text).status())) << text;
     EXPECT_TRUE(absl::IsDataLoss(CreatedExperimentIn(text).status())) << text;
     EXPECT_EQ(MlflowErrorIn(text).text, "") << text;
