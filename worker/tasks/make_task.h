@@ -18,11 +18,11 @@ struct ModelFile {
 };
 
 // The task that `training.task` names, with its data read. No task of today counts its copies in
-// `copied`: models have a counter of their own. kInvalidArgument: an unknown task (the message lists
-// the known ones), one that this build is without, or bad parameters or data. kDataLoss: data that
-// cannot be read to its end. `part`: of the data. `file` is that of the parameter `file`, where the
-// task has it.
-// Tasks whose model the job brings (BringsItsModel) may throw, here and later.
+// `copied`: models have a counter of their own. kInvalidArgument: an unknown task (the message
+// lists the known ones), one that this build is without, or bad parameters or data. kDataLoss: data
+// that cannot be read to its end. `part`: of the data. `file` is that of the parameter `file`,
+// where the task has it. Tasks whose model the job brings (BringsItsModel) may throw, here and
+// later.
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied,
                                                ModelFile file = {},
                                                DataPart part = DataPart::kTraining);
