@@ -156,7 +156,7 @@ TEST(StepLedger, WhatARewindVoidedIsComparedWithWhatFollows) {
   for (const bool reproducible : {true, false}) {
     StepLedger ledger("job", reproducible, Step(0), {}, {});
     ledger.Add("w0", {Record(0), WithPart(1, 5, true), Record(2)}, {});
-    ledger.Rewind(Step(1), 0);
+    ledger.Rewind(Step(1), {});
     EXPECT_EQ(ledger.recorded(), Step(1));
     EXPECT_EQ(ledger.FingerprintOf(Step(2)), std::nullopt);
     EXPECT_THAT(PersistedSteps(ledger.Add("w0", {WithPart(1, 5, true)}, {})), ElementsAre(1));
@@ -178,8 +178,8 @@ TEST(StepLedger, CountsSkippedStepsOfTheHistory) {
   EXPECT_THAT(Said(ledger.Add("w0", {Record(0), bad, Record(2)}, {})),
               ElementsAre("step 1 is not finite (loss nan): nothing of it was applied"));
   EXPECT_EQ(ledger.tally().skipped, 3) << "two before";
-  EXPECT_EQ(ledger.SkippedBefore(Step(1)), 2);
-  EXPECT_EQ(ledger.SkippedBefore(Step(2)), 3);
+  EXPECT_EQ(ledger.TallyBefore(Step(1)).skipped, 2);
+  EXPECT_EQ(ledger.TallyBefore(Step(2)).skipped, 3);
   EXPECT_TRUE(ledger.WasSkipped(Step(1)));
   EXPECT_FALSE(ledger.WasSkipped(Step(2)));
   bad.loss = -bad.loss;
@@ -187,7 +187,7 @@ TEST(StepLedger, CountsSkippedStepsOfTheHistory) {
   bad.skipped = false;
   EXPECT_THAT(Said(ledger.Add("w1", {bad}, {})),
               ElementsAre(HasSubstr("records of step 1 disagree")));
-  ledger.Rewind(Step(1), 2);
+  ledger.Rewind(Step(1), {.skipped = 2});
   EXPECT_EQ(ledger.tally().skipped, 2);
 }
 
