@@ -28,8 +28,8 @@ void WriteImages(const std::string& folder) {
   for (int i = 0; i < kImages; ++i) {
     Picture picture = Slope(6, 6);
     for (size_t b = 0; b < picture.pixels.size(); ++b)
-      picture.pixels[b] = static_cast<char>((i < kImages / 2 ? 60 : 180) +
-                                            (i * 7 + static_cast<int>(b) * 13) % 50);
+      picture.pixels[b] =
+          static_cast<char>((i < kImages / 2 ? 60 : 180) + (i * 7 + static_cast<int>(b) * 13) % 50);
     std::string bytes = Jpeg(picture);
     if (i == 3) bytes = bytes.substr(0, bytes.size() / 2);
     if (i == 17) bytes = "no image";
@@ -48,8 +48,8 @@ class BadSamplesTest : public testing::Test {
                 "parameters: {layers: [flatten, {linear: 8}, relu, {linear: 2}], loss: "
                 "cross_entropy}\n",
                 "data: {format: images, image_size: [6, 6], paths: [", folder_ / "images",
-                "], on_bad_sample: ", on_bad_sample, "}\n",
-                "batch: 8\nlanes: 4\nepochs: ", kEpochs, "\nseed: 3\nchunk_bytes: 512\n",
+                "], on_bad_sample: ", on_bad_sample, "}\n", "batch: 8\nlanes: 4\nepochs: ", kEpochs,
+                "\nseed: 3\nchunk_bytes: 512\n",
                 "bucket_bytes: 512\nfirst_bucket_bytes: 512\nfingerprint_every: 2\n",
                 "optimizer: {kind: adam, learning_rate: 0.01}\ncheckpoint: {every_steps: 3}\n"),
             .dir = folder_ / name};

@@ -25,7 +25,7 @@ struct MemberConfig {
   int32_t slots = 0;               // of the optimizer
   int64_t fingerprint_every = 0;
   int64_t checkpoint_every = 0;
-  int64_t checkpoint_epochs = 0;  // likewise, of the steps of one epoch or several; 0: no
+  int64_t checkpoint_epochs = 0;    // likewise, of the steps of one epoch or several; 0: no
   bool saves_measured = false;      // and of each state that is measured
   std::optional<Step> unsaved_end;  // the state that is never saved: after the last of all steps
   TrainingSpec training;

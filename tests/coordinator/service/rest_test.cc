@@ -22,6 +22,7 @@
 #include "coordinator/service/rest_identity.h"
 #include "coordinator/service/token_text.h"
 #include "coordinator/state/rights.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/clock.h"
 #include "lib/http/client.h"

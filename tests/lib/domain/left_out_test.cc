@@ -158,7 +158,7 @@ TEST(LeftOutOfARecord, IsWhatCanBe) {
   TrainingSpec stops = training;
   stops.data.on_bad_sample = OnBadSample::kStop;
   EXPECT_THAT(WhyNotLeftOut(stops, Leaves({1}, 3)), HasSubstr("data.on_bad_sample is stop"));
-  for (bool StepRecord::* const flag : {&StepRecord::skipped, &StepRecord::without_weight}) {
+  for (bool StepRecord::*const flag : {&StepRecord::skipped, &StepRecord::without_weight}) {
     StepRecord record = Leaves({1}, 3);
     record.*flag = true;
     EXPECT_THAT(WhyNotLeftOut(training, record), HasSubstr("cannot know"));
