@@ -423,6 +423,12 @@ void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
   });
 }
 
+void CoordinatorProcess::Do(const coordinator::SaveMeasure& a) {
+  OnCommitThread(20, [this, &job = JobOf(a.job), a] {
+    if (MayChangeFolder()) StoreOf(job).measures.insert_or_assign({a.lineage, a.step}, a.measure);
+  });
+}
+
 void CoordinatorProcess::Do(const coordinator::ComputeDigest& a) {
   OnCommitThread(20, [this, &job = JobOf(a.job), a] {
     std::string digest = DigestOfFiles(job, a.manifest);

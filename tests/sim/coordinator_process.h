@@ -131,6 +131,7 @@ class CoordinatorProcess {
   void Do(const coordinator::DeleteJob& a);
   void Do(const coordinator::CommitManifest& a);
   void Do(const coordinator::PruneManifests& a);
+  void Do(const coordinator::SaveMeasure& a);
   void Do(const coordinator::ComputeDigest& a);
   void Do(const coordinator::Announce& a);
   void OnCommitThread(int64_t most, std::function<void()> run);

@@ -30,7 +30,9 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.runtime.devices = options.devices;
   spec.runtime.restarts = kMostRestarts;  // processes die more often here than any job puts up with
   spec.runtime.checkpoint.every_steps = options.checkpoint_every;
+  spec.runtime.checkpoint.every_epochs = options.checkpoint_epochs;
   spec.runtime.checkpoint.every_seconds = options.checkpoint_seconds;
+  if (options.keeps_best) spec.runtime.checkpoint.keep_best = "validation.loss";
   spec.runtime.checkpoint.at_end = options.checkpoint_at_end;
   spec.queue.priority = options.priority;
   spec.runtime.bucket_bytes = 64;
@@ -94,7 +96,13 @@ coordinator::RecentSteps JobStore::Recent() const {
 void JobStore::Prune(const coordinator::PruneManifests& prune) {
   std::erase_if(catalogue,
                 [&](const Manifest& m) { return !OnAncestry(prune.lineages, m.lineage, m.step); });
-  const std::vector<bool> kept = Kept(catalogue, prune.keep);
+  std::vector<bool> kept = Kept(catalogue, prune.keep);
+  std::vector<std::optional<StateMeasure>> values;
+  for (const Manifest& m : catalogue) {
+    const auto measure = measures.find({m.lineage, m.step});
+    values.push_back(measure == measures.end() ? std::nullopt : std::optional(measure->second));
+  }
+  if (const std::optional<size_t> best = BestOf(values, prune.best)) kept[*best] = true;
   std::erase_if(catalogue, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
 }
 

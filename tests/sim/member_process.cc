@@ -245,6 +245,9 @@ MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
   config.slots = place_.job->terms.slots();
   config.fingerprint_every = job.spec.runtime.fingerprint_every;
   config.checkpoint_every = job.spec.runtime.checkpoint.every_steps;
+  config.checkpoint_epochs = StepsOfEpochs(job.spec.training, place_.job->environment.samples,
+                                           job.spec.runtime.checkpoint.every_epochs);
+  config.saves_measured = !job.spec.runtime.checkpoint.keep_best.empty();
   if (!job.spec.runtime.checkpoint.at_end) config.unsaved_end = Step(place_.job->options.steps);
   config.training = job.spec.training;
   config.environment = place_.job->environment;

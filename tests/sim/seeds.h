@@ -148,6 +148,7 @@ class SeedOptions {
     job.steps = wide ? Pick(salt + 8, 10, 40) : Pick(salt + 8, 20, 80);
     job.batch = OneIn(salt + 9, 3) ? Pick(salt + 10, 1, 20) : 0;  // also fewer than lanes
     job.checkpoint_every = Pick(salt + 11, 0, 8);
+    job.checkpoint_epochs = Pick(salt + 46, 0, 3) == 0 ? 1 : 0;
     job.checkpoint_seconds = OneIn(salt + 12, 3) ? 2 : 0;
     job.checkpoint_at_end = !OneIn(salt + 23, 5);
     job.clip_norm = Pick(salt + 13, 0, 1);
@@ -164,6 +165,7 @@ class SeedOptions {
     if (OneIn(salt + 44, 3)) job.bad_every = static_cast<uint64_t>(Pick(salt + 45, 1, 12));
     if (!OneIn(salt + 40, 3)) return job;
     job.validation_every = Pick(salt + 41, 1, 6);
+    job.keeps_best = Pick(salt + 45, 0, 1) == 1;
     job.patience = OneIn(salt + 42, 2) ? Pick(salt + 43, 2, 5) : 0;
     return job;
   }

@@ -223,9 +223,9 @@ TEST(Updater, AForkWithItsParentsSlotsTakesTheStepsThatTheParentWould) {
     for (int64_t step = 0; step < kSteps; ++step) {
       if (step == kForkedAt) of_fork = state;
       const Values gradient = Draw(random, state.values.size());
-      ApplyAll(parent, layout, step, 1, gradient, state);
+      ApplyAll(parent, layout, step, 1, gradient, state, /*at_once=*/true);
       if (!of_fork) continue;
-      ApplyAll(fork, layout, step - kForkedAt, 1, gradient, *of_fork);
+      ApplyAll(fork, layout, step - kForkedAt, 1, gradient, *of_fork, /*at_once=*/true);
       EXPECT_EQ(of_fork->values, state.values) << "step " << step;
       EXPECT_EQ(of_fork->slots, state.slots) << "step " << step;
     }

@@ -471,7 +471,7 @@ TEST(NotFinite, ASkippedStepCountsNoneOfItsSamplesAndNamesTheLane) {
     }
     EXPECT_EQ(cluster.FinalValues(), counts) << servers << " servers";
     EXPECT_EQ(skipped, shape.epochs);
-    EXPECT_EQ(job.skipped, skipped);
+    EXPECT_EQ(job.tally.skipped, skipped);
   }
 }
 
@@ -483,7 +483,7 @@ TEST(NotFinite, TheGradientOfWhatIsFrozenMayBeAnything) {
                                   .servers = servers,
                                   .clip_norm = 1e6,
                                   .groups = {{.match = "count.2", .frozen = true}}});
-    EXPECT_EQ(cluster.End().skipped, 0);
+    EXPECT_EQ(cluster.End().tally.skipped, 0);
     const std::vector<float> values = cluster.FinalValues();
     for (size_t id = 0; id < values.size(); ++id)
       EXPECT_EQ(values[id], id < 49 + 32 ? 3.0f : 0.0f) << id << ", " << servers << " servers";
@@ -536,7 +536,7 @@ TEST(NotFinite, AJobThatContinuesAppliesIt) {
   const JobShape shape{.workers = 2, .on_nan = OnNan::kContinue};
   Cluster cluster;
   BeginWithABadSample(cluster, shape);
-  EXPECT_EQ(cluster.End().skipped, 0);
+  EXPECT_EQ(cluster.End().tally.skipped, 0);
   const std::vector<float> values = cluster.FinalValues();
   EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float v) { return std::isnan(v); }));
   EXPECT_FALSE(IsFinite(cluster.coordinator().manifests().back()));
