@@ -384,8 +384,9 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
     Read(entry, "view", step.view);
     Read(entry, "loss", step.loss);
     Read(entry, "skipped", step.skipped);
-    for (const Json& sample : ListIn(entry, "left_out"))
-      if (sample.is_number_integer()) step.left_out.push_back(sample.get<int64_t>());
+    if (const auto left_out = entry.find("left_out"); left_out != entry.end())
+      for (const Json& sample : *left_out)
+        if (sample.is_number_integer()) step.left_out.push_back(sample.get<int64_t>());
     for (const Json& of_lane : ListIn(entry, "lanes")) {
       LedgerLaneAnswer& lane = step.lanes.emplace_back();
       Read(of_lane, "lane", lane.lane);

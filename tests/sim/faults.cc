@@ -361,7 +361,7 @@ void Faults::CutHosts() {
 }
 
 // As long as one view stays active with both, and they, their ways to the coordinator and that
-// itself are sound.
+// itself are sound. Beside one that was replaced, members may be in views of that one.
 void Faults::ExpectVerdict(const MemberProcess& a, const MemberProcess& b) {
   const auto view_with_both = [this, job = &a.job(), a = a.id(), b = b.id()] {
     const auto& journal = job->store.journal;
@@ -376,7 +376,7 @@ void Faults::ExpectVerdict(const MemberProcess& a, const MemberProcess& b) {
     return exchange ? view.number : ViewNumber();
   };
   const ViewNumber before = view_with_both();
-  if (before == ViewNumber()) return;
+  if (before == ViewNumber() || world_.replaced_) return;
   around_.schedule.At(
       kVerdictAfter, [this, view_with_both, before, a = a.id(), b = b.id(), term = world_.term_] {
         if (view_with_both() != before || world_.term_ != term || !world_.coordinator_) return;

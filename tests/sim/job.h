@@ -32,7 +32,7 @@ struct JobOptions {
   int64_t steps = 20;
   int64_t checkpoint_every = 5;
   int64_t checkpoint_epochs = 0;
-  bool keeps_best = false;  // of the states that are measured
+  bool keeps_best = false;     // of the states that are measured
   int64_t fingerprint_ms = 0;  // what a worker's fingerprint takes at least
   double checkpoint_seconds = 0;
   bool checkpoint_at_end = true;
@@ -57,7 +57,7 @@ struct JobStore {
   std::optional<coordinator::JobJournal> journal;
   std::map<std::pair<LineageNumber, Step>, StepRecord> ledger;
   std::map<std::pair<LineageNumber, Step>, FingerprintPart> fingerprints;
-  std::vector<Manifest> catalogue;  // committed ones
+  std::vector<Manifest> catalogue;                                  // committed ones
   std::map<std::pair<LineageNumber, Step>, StateMeasure> measures;  // beside some of these
 
   bool ended() const { return journal && coordinator::Ended(journal->phase); }

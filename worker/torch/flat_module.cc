@@ -237,7 +237,7 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
     output.input_seconds = SecondsOf(work.make_batch);
     if (work.left_out) output.left_out = work.left_out();
     at::Tensor sum;
-    if (output.left_out.size() < input.samples.size()) {
+    if (output.left_out.empty() || output.left_out.size() < input.samples.size()) {
       output.weight = work.weight();
       SeedTorch(input.seed);
       sum = work.loss();

@@ -640,6 +640,7 @@ TEST(ToYaml, IsWhatAPersonWouldWrite) {
             "restarts: 4\n"
             "checkpoint:\n"
             "  every_steps: 0\n"
+            "  every_epochs: 0\n"
             "  every_seconds: 60\n"
             "  keep: 3\n"
             "  at_end: true\n"
