@@ -101,7 +101,9 @@ class HostsTest : public ::testing::Test {
     for (int64_t step = before; step < before + more; step = StepOf(job)) {
       const nlohmann::json status = StatusOf(job);
       const std::string state = status.value("state", "");
-      ASSERT_TRUE(state == "starting" || state == "running" || state == "recovering") << status;
+      ASSERT_TRUE(state == "checking" || state == "starting" || state == "running" ||
+                  state == "recovering")
+          << status;
     }
   }
   void ExpectCounted(const std::string& job) const {
