@@ -40,6 +40,14 @@ std::string HowItEnded(int status) {
   return absl::StrCat("ended with exit code ", WEXITSTATUS(status));
 }
 
+// By what a file has made of it. All other signals come from somebody, or from the machine, such as
+// SIGBUS where a page of the program cannot be read; and it leaves only where it cannot begin.
+bool IsItsOwnFault(int status) {
+  if (!WIFSIGNALED(status)) return false;
+  const int signal = WTERMSIG(status);
+  return signal == SIGSEGV || signal == SIGABRT || signal == SIGFPE || signal == SIGILL;
+}
+
 absl::Status CannotStart(const std::string& program, int error) {
   return absl::InternalError(absl::StrCat(
       program,
@@ -97,9 +105,8 @@ absl::Status DecoderProcess::Ended() {
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-    return absl::AbortedError(HowItEnded(status));
-  return absl::UnavailableError(HowItEnded(status));
+  return IsItsOwnFault(status) ? absl::UnavailableError(HowItEnded(status))
+                               : absl::AbortedError(HowItEnded(status));
 }
 
 absl::Status DecoderProcess::WaitFor(short events, Deadline deadline) const {  // NOLINT: poll's
@@ -163,20 +170,25 @@ absl::StatusOr<std::string> DecoderProcess::Exchange(absl::string_view request) 
   return absl::IsDeadlineExceeded(status) ? status : ended;
 }
 
-absl::StatusOr<std::unique_ptr<DecoderProcess>> Decoders::Take() {
+absl::StatusOr<std::unique_ptr<DecoderProcess>> Decoders::Take(bool fresh) {
   {
     const MutexLock lock(mutex_);
     if (deaths_ > options_.most_deaths)
       return absl::InternalError(
           absl::StrCat("the process that decodes it has ended ", deaths_,
                        " times, and is not started again; look for what ends it"));
-    if (!idle_.empty()) {
+    if (!fresh && !idle_.empty()) {
       std::unique_ptr<DecoderProcess> taken = std::move(idle_.back());
       idle_.pop_back();
       return taken;
     }
   }
   return DecoderProcess::Start(options_);
+}
+
+void Decoders::GiveBack(std::unique_ptr<DecoderProcess> process) {
+  const MutexLock lock(mutex_);
+  idle_.push_back(std::move(process));
 }
 
 absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
@@ -192,22 +204,29 @@ absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
       return BadSample(has_ended(found->second));
   }
   std::string ended;
-  bool by_itself = true;
+  bool is_own_fault = true;
   for (int attempt = 0; attempt < 2; ++attempt) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take());
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take(attempt > 0));
     const absl::StatusOr<std::string> answer = process->Exchange(request);
     if (answer.ok()) {
       WireReader reader(*answer);
-      const bool is_error = reader.Number() != 0;
+      const uint64_t code = reader.Number();
       const absl::string_view text = reader.Text();
-      if (!reader.AtEnd()) return absl::DataLossError("the process that decodes it talks nonsense");
-      const MutexLock lock(mutex_);
-      idle_.push_back(std::move(process));
-      if (is_error) return BadSample(text.substr(0, kMostWords));
-      return std::string(text);
+      if (!reader.AtEnd() || code > static_cast<uint64_t>(DecoderAnswer::kOutOfMemory))
+        return absl::DataLossError("the process that decodes it talks nonsense");
+      const absl::string_view words = text.substr(0, kMostWords);
+      switch (static_cast<DecoderAnswer>(code)) {
+        case DecoderAnswer::kRead: GiveBack(std::move(process)); return std::string(text);
+        case DecoderAnswer::kBadBytes: GiveBack(std::move(process)); return BadSample(words);
+        case DecoderAnswer::kFault: return absl::DataLossError(words);
+        case DecoderAnswer::kOutOfMemory: break;
+      }
+      if (attempt > 0) return absl::DataLossError(words);
+      is_own_fault = false;
+      continue;
     }
     ended = std::string(answer.status().message());
-    by_itself = by_itself && absl::IsUnavailable(answer.status());
+    is_own_fault = is_own_fault && absl::IsUnavailable(answer.status());
     const MutexLock lock(mutex_);
     ++deaths_;
     if (absl::IsDeadlineExceeded(answer.status()))
@@ -215,7 +234,7 @@ absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
           "it could not be decoded in ",
           std::chrono::duration_cast<std::chrono::seconds>(options_.patience).count(), " s"));
   }
-  if (!by_itself) return absl::DataLossError(has_ended(ended));
+  if (!is_own_fault) return absl::DataLossError(has_ended(ended));
   const MutexLock lock(mutex_);
   fatal_.emplace(request, ended);
   return BadSample(has_ended(ended));

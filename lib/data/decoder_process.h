@@ -36,8 +36,8 @@ class DecoderProcess {
   DecoderProcess& operator=(const DecoderProcess&) = delete;
 
   // The answer's bytes. After an error it is of no use any more. kDeadlineExceeded: it takes too
-  // long. kUnavailable: it has ended; the message says how, "ended by signal 11". kAborted:
-  // likewise, and somebody killed it.
+  // long. kUnavailable: it has ended by a fault of its own; the message says how, "ended by signal
+  // 11". kAborted: likewise, but somebody or the machine has ended it, or it could not begin.
   absl::StatusOr<std::string> Exchange(absl::string_view request);
 
  private:
@@ -61,21 +61,23 @@ class Decoders {
  public:
   explicit Decoders(DecoderOptions options = {}) : options_(std::move(options)) {}
 
-  // What is asked for. A process that ends is replaced, and asked the same once more: it may have
-  // been the only thing at hand for somebody who needed memory. kDataLoss: the decoder says why it
-  // cannot be, or it ended by itself twice, which are faults of what is asked for (BadSample,
-  // muster/data_set.h); or it was killed, or took too long, which may be this machine's. What ended
-  // it is not asked again. kInternal: it cannot be started, or has ended too often.
+  // What is asked for. Where a process ends or is short of memory, one that is fresh is asked the
+  // same once more: it may have been the only thing at hand for somebody who needed memory, or have
+  // been at its limit by what it had open. kDataLoss: the decoder says that the bytes are bad, or
+  // two ended by faults of their own, which is bad everywhere (BadSample, muster/data_set.h); or it
+  // says why else it cannot be, was ended, or took too long, which may be this machine's. What
+  // ended two is not asked again. kInternal: it cannot be started, or has ended too often.
   absl::StatusOr<std::string> Ask(absl::string_view request);
 
  private:
-  absl::StatusOr<std::unique_ptr<DecoderProcess>> Take();
+  absl::StatusOr<std::unique_ptr<DecoderProcess>> Take(bool fresh);
+  void GiveBack(std::unique_ptr<DecoderProcess> process);
 
   const DecoderOptions options_;
   Mutex mutex_;
   std::vector<std::unique_ptr<DecoderProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   int deaths_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Requests on which one ended by itself twice, and how: as few as there may be deaths.
+  // Requests on which two ended by faults of their own, and how: as few as there may be deaths.
   std::map<std::string, std::string, std::less<>> fatal_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,14 +11,22 @@
 
 namespace muster {
 
-// A request begins with one of these; an answer with 0 and what was asked for, or 1 and a sentence
-// that says why not.
+// A request begins with one of these.
 enum class DecoderRequest : uint64_t {
   // path, number of keys, keys → number of arrays, and of each: key, why it cannot be read (empty:
   // it can), type, rows, number of dimensions of a row, dimensions. All arrays of the file, and
   // those that a key leads to by a link inside of it.
   kHdf5Arrays = 1,
-  kHdf5Rows = 2,  // path, key, first row, rows → their bytes
+  kHdf5Rows = 2,     // path, key, first row, rows → their bytes
+  kHdf5Version = 3,  // → "libhdf5 1.10.8"
+};
+
+// An answer begins with one of these, and what was asked for or a sentence that says why not.
+enum class DecoderAnswer : uint64_t {
+  kRead = 0,
+  kBadBytes = 1,     // the bytes of these rows are bad, wherever they are read
+  kFault = 2,        // all else: of the machine, of the file, of the request
+  kOutOfMemory = 3,  // as kFault; one that has nothing open may have enough
 };
 
 inline constexpr uint64_t kLengthBytes = 8;

@@ -3,7 +3,9 @@
 #include <hdf5.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,9 +50,19 @@ std::string WhyNot() {
   return why.empty() ? "libhdf5 does not say why" : why;
 }
 
-absl::Status Broken(absl::string_view what) {
-  return absl::DataLossError(absl::StrCat(what, ": ", WhyNot()));
+// After a call of libhdf5 that failed, before which errno was 0. What the system refuses, memory as
+// well, leaves its number there, and libhdf5 does not say which of its errors began with that;
+// bytes that are bad leave none. `of_bytes`: the code of those.
+absl::Status Failed(absl::string_view what, absl::StatusCode of_bytes) {
+  const int refused = errno;
+  if (refused == ENOMEM) return absl::ResourceExhaustedError("");
+  if (refused != 0)
+    return absl::UnavailableError(
+        absl::StrCat("it cannot be read: ", std::generic_category().message(refused)));
+  return {of_bytes, absl::StrCat(what, ": ", WhyNot())};
 }
+
+absl::Status Broken(absl::string_view what) { return Failed(what, absl::StatusCode::kUnavailable); }
 
 // The type that a task gets, and the one that libhdf5 is to give its bytes in.
 struct ElementType {
@@ -162,8 +174,15 @@ Hdf5Reader::Hdf5Reader() {
 
 Hdf5Reader::~Hdf5Reader() = default;
 
+std::string Hdf5Reader::Version() {
+  unsigned major = 0, minor = 0, release = 0;
+  H5get_libversion(&major, &minor, &release);
+  return absl::StrCat("libhdf5 ", major, ".", minor, ".", release);
+}
+
 absl::StatusOr<std::vector<Hdf5Dataset>> Hdf5Reader::Datasets(
     const std::string& path, const std::vector<std::string>& keys) {
+  errno = 0;
   const Handle file = OpenFile(path);
   if (!file.ok()) return Broken("it is no HDF5 file, or broken");
   std::vector<std::string> names;
@@ -176,7 +195,7 @@ absl::StatusOr<std::vector<Hdf5Dataset>> Hdf5Reader::Datasets(
       },
       &names);
   if (names.size() > kMostDatasets)
-    return absl::DataLossError(absl::StrCat("it holds more than ", kMostDatasets, " arrays"));
+    return absl::UnavailableError(absl::StrCat("it holds more than ", kMostDatasets, " arrays"));
   if (visited < 0) return Broken("what it holds cannot be read");
   for (const std::string& key : keys)
     if (std::find(names.begin(), names.end(), key) == names.end()) names.push_back(key);
@@ -202,12 +221,13 @@ absl::StatusOr<const Hdf5Reader::Opened*> Hdf5Reader::Open(const std::string& pa
     opened_.splice(opened_.begin(), opened_, known);
     return opened_.front().get();
   }
+  errno = 0;
   Handle file = OpenFile(path);
   if (!file.ok()) return Broken("it is no HDF5 file, or broken");
   Handle dataset = OpenDataset(file.get(), key);
   if (!dataset.ok()) return Broken("it cannot be read");
   const Hdf5Dataset described = Described(dataset.get(), key);
-  if (!described.why_not.empty()) return absl::DataLossError("it " + described.why_not);
+  if (!described.why_not.empty()) return absl::UnavailableError("it " + described.why_not);
   const Handle stored(H5Dget_type(dataset.get()), H5Tclose);
   std::vector<hsize_t> dimensions = DimensionsOf(dataset.get());
   while (opened_.size() >= kMostOpened) opened_.pop_back();
@@ -222,12 +242,14 @@ absl::StatusOr<std::string> Hdf5Reader::Rows(const std::string& path, const std:
   MUSTER_ASSIGN_OR_RETURN(const Opened* const opened, Open(path, key));
   std::vector<hsize_t> start(opened->dimensions.size(), 0), count = opened->dimensions;
   if (first > count[0] || rows > count[0] - first)
-    return absl::DataLossError(absl::StrCat("it has ", count[0], " rows"));
+    return absl::UnavailableError(absl::StrCat("it has ", count[0], " rows"));
   start[0] = first;
   count[0] = rows;
   auto bytes = static_cast<uint64_t>(BytesOfElement(opened->type.type));
   for (const hsize_t size : count)
-    if (__builtin_mul_overflow(bytes, size, &bytes)) return absl::DataLossError("it is too large");
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      return absl::UnavailableError("it is too large");
+  errno = 0;
   const Handle memory(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
                       H5Sclose);
   const Handle space(H5Dget_space(opened->dataset.get()), H5Sclose);
@@ -236,9 +258,10 @@ absl::StatusOr<std::string> Hdf5Reader::Rows(const std::string& path, const std:
                           nullptr) < 0)
     return Broken("it cannot be read");
   std::string into(static_cast<size_t>(bytes), '\0');
+  errno = 0;
   if (H5Dread(opened->dataset.get(), opened->type.memory.get(), memory.get(), space.get(),
               H5P_DEFAULT, into.data()) < 0)
-    return Broken("it cannot be read");
+    return Failed("it cannot be read", absl::StatusCode::kDataLoss);
   return into;
 }
 

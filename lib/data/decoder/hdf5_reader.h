@@ -21,10 +21,15 @@ struct Hdf5Dataset {
   std::vector<uint64_t> shape;  // of a row
 };
 
+// Errors: kResourceExhausted: memory is short. kUnavailable: the file or the machine is at fault,
+// or what is asked for. kDataLoss, of Rows alone: the bytes of these rows are bad, wherever they
+// are read.
 class Hdf5Reader {
  public:
   Hdf5Reader();
   ~Hdf5Reader();
+
+  static std::string Version();  // "libhdf5 1.10.8"
 
   // All of a file, and those of `keys` that are there by another name.
   absl::StatusOr<std::vector<Hdf5Dataset>> Datasets(const std::string& path,

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -30,21 +29,20 @@ namespace {
 
 constexpr uint64_t kMostKeys = 10'000;
 constexpr unsigned kLongerThanTheWorkerWaits = 5;  // seconds
+constexpr uint64_t kStackBytes = uint64_t{8} << 20;
 
-// Whatever a file makes of this process, it gets no more than this of the machine.
+// Whatever a file makes of this process, it gets no more than this of the machine, and no less:
+// where these limits end it, they do so everywhere. A lower one cannot be raised.
 bool Confine(uint64_t memory) {
   const auto limit = [](auto what, uint64_t most) {
-    rlimit now{};
-    if (getrlimit(what, &now) != 0) return false;
-    const auto both = std::min<rlim_t>(most, now.rlim_max);  // a lower one cannot be raised
-    const rlimit wanted{both, both};
+    const rlimit wanted{most, most};
     return setrlimit(what, &wanted) == 0;
   };
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   if (!limit(RLIMIT_AS, memory)) return false;  // their shadow memory is larger than any limit
 #endif
-  return limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) && limit(RLIMIT_NPROC, 0) &&
-         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
+  return limit(RLIMIT_STACK, kStackBytes) && limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) &&
+         limit(RLIMIT_NPROC, 0) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
 }
 
 // False: the worker is gone.
@@ -75,7 +73,7 @@ absl::StatusOr<std::string> TellDatasets(Hdf5Reader& hdf5, WireReader& request) 
   for (uint64_t left = request.Number(); request.ok() && left > 0 && keys.size() < kMostKeys;
        --left)
     keys.emplace_back(request.Text());
-  if (!request.AtEnd()) return absl::DataLossError("the request is broken");
+  if (!request.AtEnd()) return absl::UnavailableError("the request is broken");
   MUSTER_ASSIGN_OR_RETURN(const std::vector<Hdf5Dataset> datasets, hdf5.Datasets(path, keys));
   WireWriter answer;
   answer.Number(datasets.size());
@@ -97,17 +95,41 @@ absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
       if (!request.AtEnd()) break;
       return hdf5.Rows(path, key, first, rows);
     }
+    case DecoderRequest::kHdf5Version:
+      if (!request.AtEnd()) break;
+      return Hdf5Reader::Version();
   }
-  return absl::DataLossError("the request is broken");
+  return absl::UnavailableError("the request is broken");
 }
 
-absl::StatusOr<std::string> AnswerInMemory(Hdf5Reader& hdf5, absl::string_view request,
-                                           uint64_t memory) {
+DecoderAnswer CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return DecoderAnswer::kRead;
+    case absl::StatusCode::kDataLoss: return DecoderAnswer::kBadBytes;
+    case absl::StatusCode::kResourceExhausted: return DecoderAnswer::kOutOfMemory;
+    default: return DecoderAnswer::kFault;
+  }
+}
+
+WireWriter Told(DecoderAnswer code, absl::string_view text) {
+  WireWriter told;
+  told.Number(static_cast<uint64_t>(code)).Text(text);
+  return told;
+}
+
+WireWriter AnswerInMemory(Hdf5Reader& hdf5, absl::string_view request, uint64_t memory) {
+  const auto out_of_memory = [&] {
+    return Told(
+        DecoderAnswer::kOutOfMemory,
+        absl::StrCat("it needs more than the ", memory,
+                     " bytes of memory that reading it may take, or this machine has less"));
+  };
   try {
-    return Answer(hdf5, request);
+    const absl::StatusOr<std::string> answer = Answer(hdf5, request);
+    if (absl::IsResourceExhausted(answer.status())) return out_of_memory();
+    return Told(CodeOf(answer.status()), answer.ok() ? *answer : answer.status().message());
   } catch (const std::bad_alloc&) {
-    return absl::DataLossError(absl::StrCat("it needs more than the ", memory,
-                                            " bytes of memory that reading it may take"));
+    return out_of_memory();
   }
 }
 
@@ -122,9 +144,7 @@ int Serve(uint64_t memory, unsigned seconds) {
     if (!Receive(request.data(), request.size())) return kExitDone;
     // Where the worker was killed nobody else ends what takes for ever.
     alarm(seconds + kLongerThanTheWorkerWaits);
-    const absl::StatusOr<std::string> answer = AnswerInMemory(hdf5, request, memory);
-    WireWriter told;
-    told.Number(answer.ok() ? 0 : 1).Text(answer.ok() ? *answer : answer.status().message());
+    const WireWriter told = AnswerInMemory(hdf5, request, memory);
     if (!Send(WireWriter().Number(told.bytes().size()).bytes()) || !Send(told.bytes()))
       return kExitDone;
     alarm(0);
@@ -159,8 +179,13 @@ int main(int argc, char** argv) {
   for (const int sent : {SIGINT, SIGTERM, SIGHUP}) signal(sent, SIG_IGN);
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);  // some file systems of networks have no locks
   if (!muster::Confine(memory)) {
-    std::cerr << "muster-decoder: the limit of its memory cannot be set\n";
+    std::cerr << "muster-decoder: it cannot have " << memory
+              << " bytes of memory and 8 MiB of stack; raise what `ulimit -Hv` and -Hs tell\n";
     return muster::kExitFailed;
   }
-  return muster::Serve(memory, seconds);
+  try {
+    return muster::Serve(memory, seconds);
+  } catch (const std::bad_alloc&) {
+    return muster::kExitFailed;  // no abort, which would be a fault of what is asked for
+  }
 }

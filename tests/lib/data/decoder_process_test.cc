@@ -2,11 +2,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/data/decoder_wire.h"
 #include "tests/lib/data/opened_set.h"
@@ -106,32 +111,67 @@ TEST(Decoders, AreNotReplacedForEver) {
   EXPECT_TRUE(IsBadSample(decoders.Ask("this").status())) << "that is known";
 }
 
-// What it ends on by itself, or refuses, is bad everywhere; that somebody killed it is not.
+// Bad bytes and a fault of its own are bad everywhere; what somebody or the machine has done is
+// not.
 TEST(Decoders, TellWhatIsTheFaultOfWhatIsAskedForAndAreNotEndedByItAgain) {
+  const auto answers = [](uint64_t code) {
+    return Printf(Answered(code, "no row")) + "; cat >/dev/null";
+  };
   const struct {
     std::string does;
     bool is_bad;
-    size_t starts;  // of three questions; 0: it is asked once
-  } kRows[] = {{"kill -SEGV $$", true, 2},
-               {"kill -ABRT $$", true, 2},
-               {"exit 3", true, 2},
-               {"kill -KILL $$", false, 6},
-               {Printf(Answered(1, "no row")) + "; cat >/dev/null", true, 0}};
+    int questions;
+    size_t starts;  // of all of them
+  } kRows[] = {
+      {"kill -SEGV $$", true, 3, 2},  {"kill -ABRT $$", true, 3, 2}, {"kill -KILL $$", false, 3, 6},
+      {"kill -TERM $$", false, 3, 6}, {"kill -BUS $$", false, 3, 6}, {"kill -ALRM $$", false, 3, 6},
+      {"exit 3", false, 3, 6},        {"exit 127", false, 3, 6},     {answers(1), true, 1, 1},
+      {answers(2), false, 3, 3},      {answers(3), false, 3, 6},     {answers(4), false, 3, 3}};
   for (const auto& row : kRows) {
     SCOPED_TRACE(row.does);
     const Files files;
     const std::string starts = files.root() + "/starts";
     Decoders decoders({.program = Script(files, "echo >> " + starts + "; " + row.does),
                        .patience = std::chrono::milliseconds(300)});
-    for (int i = 0; i < (row.starts == 0 ? 1 : 3); ++i) {
+    for (int i = 0; i < row.questions; ++i) {
       const absl::Status status = decoders.Ask("what").status();
       EXPECT_TRUE(absl::IsDataLoss(status)) << status;
       EXPECT_EQ(IsBadSample(status), row.is_bad) << status;
     }
-    if (row.starts > 0) {
-      EXPECT_EQ(std::filesystem::file_size(starts), row.starts);
-    }
+    EXPECT_EQ(std::filesystem::file_size(starts), row.starts);
   }
+}
+
+TEST(Decoders, OfWhichSomebodyKilledOneSayNothingOfTheBytes) {
+  for (const auto& [first, second] : {std::pair("KILL", "SEGV"), std::pair("SEGV", "KILL")}) {
+    const Files files;
+    const std::string mark = files.root() + "/started";
+    Decoders decoders(
+        {.program = Script(files, absl::StrCat("[ -e ", mark, " ] && kill -", second, " $$\n: > ",
+                                               mark, "; kill -", first, " $$"))});
+    const absl::Status status = decoders.Ask("what").status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_FALSE(IsBadSample(status)) << first << ", " << second;
+  }
+}
+
+// Two that have answered before end at the next question, whatever that is.
+TEST(Decoders, AreFreshWhereTheyAreAskedAgain) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  Decoders decoders(
+      {.program =
+           Script(files, "echo >> " + starts + "; until [ \"$(wc -c < " + starts +
+                             ")\" -ge 2 ]; do :; done\n" + "dd bs=1 count=12 >/dev/null 2>&1; " +
+                             Printf(Answered(0, "rows")) +
+                             "; dd bs=1 count=1 >/dev/null 2>&1; kill -SEGV $$")});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] { EXPECT_EQ(decoders.Ask("what").value_or(""), "rows"); });
+  for (std::thread& thread : threads) thread.join();
+  const auto answer = decoders.Ask("what");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, "rows");
 }
 
 TEST(Decoders, OfEachThreadAreOthers) {
@@ -147,10 +187,65 @@ TEST(Decoders, OfEachThreadAreOthers) {
 }
 
 TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
-  Decoders decoders;
-  for (const std::string request : {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"})
-    EXPECT_THAT(std::string(decoders.Ask(request).status().message()),
-                HasSubstr("the request is broken"));
+  auto decoder = DecoderProcess::Start({});
+  ASSERT_TRUE(decoder.ok()) << decoder.status();
+  for (const std::string request : {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"}) {
+    const auto answer = (*decoder)->Exchange(request);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    WireReader reader(*answer);
+    EXPECT_EQ(reader.Number(), static_cast<uint64_t>(DecoderAnswer::kFault));
+    EXPECT_EQ(reader.Text(), "the request is broken");
+    EXPECT_TRUE(reader.AtEnd());
+  }
+}
+
+// By way of a script that tells its process and may lower its limits.
+class StartedDecoder : public testing::Test {
+ protected:
+  std::string Program(const std::string& before = ":") const {
+    const std::filesystem::path folder =
+        std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
+    return Script(files_, "echo $$ >> " + files_.root() + "/pids; " + before + "; exec " +
+                              (folder / "bin/muster-decoder").string() + " \"$@\"");
+  }
+  std::vector<pid_t> Pids() const {
+    std::ifstream pids(files_.root() + "/pids");
+    return {std::istream_iterator<pid_t>(pids), {}};
+  }
+  static std::string AskVersion() {
+    return WireWriter().Number(static_cast<uint64_t>(DecoderRequest::kHdf5Version)).bytes();
+  }
+
+  const Files files_;
+};
+
+// The system of a machine that is short of memory kills it, or a person does, whatever the signal.
+TEST_F(StartedDecoder, ThatWasKilledIsReplaced) {
+  Decoders decoders({.program = Program()});
+  const auto first = decoders.Ask(AskVersion());
+  ASSERT_TRUE(first.ok()) << first.status();
+  for (const int sent : {SIGKILL, SIGSEGV, SIGBUS}) {
+    const pid_t pid = Pids().back();
+    ASSERT_EQ(kill(pid, sent), 0);
+    const auto again = decoders.Ask(AskVersion());
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, *first);
+    EXPECT_NE(Pids().back(), pid);
+  }
+}
+
+// Else the same bytes could end it on one machine, and be read on another.
+TEST_F(StartedDecoder, HasTheLimitsThatItHasEverywhereOrDoesNotStart) {
+  Decoders decoders({.program = Program("ulimit -s 1024")});
+  const auto answer = decoders.Ask(AskVersion());
+  if (!answer.ok()) {
+    EXPECT_THAT(std::string(answer.status().message()), HasSubstr("ended with exit code 1"));
+    EXPECT_FALSE(IsBadSample(answer.status()));
+    return;
+  }
+  std::ifstream limits(absl::StrCat("/proc/", Pids().back(), "/limits"));
+  const std::string text{std::istreambuf_iterator<char>(limits), {}};
+  EXPECT_THAT(text, testing::ContainsRegex("Max stack size +8388608 +8388608"));
 }
 
 TEST(WireReader, BelievesNoLength) {
