@@ -112,8 +112,8 @@ class PlacedArray {
 
 class ArraySet final : public StoredDataSet {
  public:
-  ArraySet(std::vector<PlacedArray> arrays, uint64_t rows)
-      : arrays_(std::move(arrays)), rows_(rows) {
+  ArraySet(std::vector<PlacedArray> arrays, uint64_t rows, std::string decoder)
+      : arrays_(std::move(arrays)), rows_(rows), decoder_(std::move(decoder)) {
     for (const PlacedArray& array : arrays_) fields_.push_back(array.field());
   }
 
@@ -129,6 +129,7 @@ class ArraySet final : public StoredDataSet {
   absl::StatusOr<std::string> ComputeHash(
       const std::function<void(uint64_t)>& told) const override {
     Sha256 hash;
+    if (!decoder_.empty()) hash.Update(BytesOf(decoder_));
     for (const PlacedArray& array : arrays_) MUSTER_RETURN_IF_ERROR(array.HashInto(hash, told));
     return hash.HexFinish();
   }
@@ -148,6 +149,7 @@ class ArraySet final : public StoredDataSet {
   const std::vector<PlacedArray> arrays_;
   std::vector<DataField> fields_;
   const uint64_t rows_;
+  const std::string decoder_;
 };
 
 }  // namespace
@@ -200,7 +202,8 @@ absl::Status AddPart(std::vector<Array>& arrays, const DataField& field, bool sw
 }
 
 absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> arrays,
-                                                            OnBadSample on_bad_sample) {
+                                                            OnBadSample on_bad_sample,
+                                                            std::string decoder) {
   if (arrays.empty() || arrays.front().Rows() == 0)
     return absl::InvalidArgumentError("data.paths: no sample in these files");
   const uint64_t rows = arrays.front().Rows();
@@ -212,7 +215,7 @@ absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> a
                               arrays.front().field.name, "' has ", rows));
     placed.emplace_back(array, on_bad_sample);
   }
-  return std::make_unique<ArraySet>(std::move(placed), rows);
+  return std::make_unique<ArraySet>(std::move(placed), rows, std::move(decoder));
 }
 
 bool IsAskedFor(const std::string& key, const DataSpec& data) {

@@ -41,9 +41,11 @@ absl::StatusOr<uint64_t> RowBytes(const ByteSource& source, const DataField& fie
 
 // A field for each of `arrays`, in their order, which all must have the same number of rows, 1 at
 // least. kInvalidArgument: there is none. kDataLoss: their numbers differ.
-// With kSkip rows that are bad are hashed as such, and are no error.
+// With kSkip rows that are bad are hashed as such, and are no error. `decoder`: what the rows have
+// passed through, with its version, which is hashed; empty: nothing.
 absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(
-    std::vector<Array> arrays, OnBadSample on_bad_sample = OnBadSample::kStop);
+    std::vector<Array> arrays, OnBadSample on_bad_sample = OnBadSample::kStop,
+    std::string decoder = "");
 
 // Whether data.keys and data.label want such a key; one that they do not may be of any type.
 bool IsAskedFor(const std::string& key, const DataSpec& data);

@@ -144,6 +144,9 @@ absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array, bool all_ar
 
 absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data) {
   const auto decoders = std::make_shared<Decoders>();
+  const absl::StatusOr<std::string> version = decoders->Ask(
+      WireWriter().Number(static_cast<uint64_t>(DecoderRequest::kHdf5Version)).bytes());
+  if (!version.ok()) return Prefix(files.front().source->name(), version.status());
   std::vector<Array> found;
   std::vector<std::string> others;
   for (const DataFile& file : files) {
@@ -157,8 +160,8 @@ absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data)
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
-                          MakeArraySet(std::move(chosen), data.on_bad_sample));
-  return StoredSet{std::move(set), !data.label.empty()};
+                          MakeArraySet(std::move(chosen), data.on_bad_sample, *version));
+  return StoredSet{std::move(set), !data.label.empty(), false, *version};
 }
 
 }  // namespace muster

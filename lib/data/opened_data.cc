@@ -81,8 +81,9 @@ absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data) {
 absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Hashing& hashing) {
   StoredDataSet& set = *opened.stored.set;
   const bool can_be_kept = !hashing.folder.empty() && !opened.files.empty();
-  const std::string key =
-      can_be_kept ? KeptHashKey(data, opened.files, ImageDecoders()) : std::string();
+  std::string versions = ImageDecoders();
+  if (!opened.stored.decoder.empty()) absl::StrAppend(&versions, ", ", opened.stored.decoder);
+  const std::string key = can_be_kept ? KeptHashKey(data, opened.files, versions) : std::string();
   if (can_be_kept && hashing.finds) {
     if (std::optional<std::string> kept = FindKeptHash(hashing.folder, key)) {
       set.SetHash(*std::move(kept));

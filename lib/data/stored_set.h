@@ -29,8 +29,9 @@ class StoredDataSet : public DataSet {
 
 struct StoredSet {
   std::unique_ptr<StoredDataSet> set;
-  bool has_label = false;   // the last field is one
-  bool is_picture = false;  // the first field is (channels, height, width) of bytes 0 to 255
+  bool has_label = false;    // the last field is one
+  bool is_picture = false;   // the first field is (channels, height, width) of bytes 0 to 255
+  std::string decoder = {};  // of muster-decoder, with its version; its hash is of that, too
 };
 
 }  // namespace muster

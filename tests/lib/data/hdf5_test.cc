@@ -2,15 +2,27 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <hdf5.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 #include <ostream>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/whole_file.h"
+#include "lib/data/array_set.h"
+#include "lib/data/byte_source.h"
 #include "lib/data/decoder_process.h"
 #include "lib/data/decoder_wire.h"
+#include "lib/data/opened_data.h"
 #include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
 
@@ -283,26 +295,145 @@ TEST(Hdf5, RowsOfADamagedChunkAreBadSamples) {
   EXPECT_FALSE(ReadGood(*set, 0, ids, batch, 0).ok()) << "it has changed";
 }
 
-TEST(Hdf5, WhatNeedsTooMuchMemoryIsRefusedAndTheDecoderLivesOn) {
+// Whatever this thread starts gets an error of the disk from what it reads at `place` of a file.
+bool MakeTheDiskFailAt(haddr_t place) {
+  sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_pread64, 0, 3),
+                          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[3])),
+                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(place), 0, 1),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+                          BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{std::size(filter), filter};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Else a worker with a broken disk would leave out samples that all others have.
+TEST(Hdf5, AnErrorOfTheDiskIsNoBadSample) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  haddr_t place = 0;
+  hsize_t bytes = 0;
+  {
+    Hdf5File file(path);
+    file.Add("x", H5T_IEEE_F32LE, {8, 5}, Numbers(40), 2);
+    H5Fflush(file.id(), H5F_SCOPE_GLOBAL);
+    const hid_t set = H5Dopen2(file.id(), "x", H5P_DEFAULT);
+    const hsize_t second[] = {2, 0};
+    ASSERT_GE(H5Dget_chunk_info_by_coord(set, second, nullptr, &place, &bytes), 0);
+    H5Dclose(set);
+  }
+  DataSpec data = {.paths = {path}, .format = DataFormat::kHdf5};
+  data.on_bad_sample = OnBadSample::kSkip;
+  absl::Status status;
+  bool can_fail = false;
+  std::thread([&] {
+    can_fail = MakeTheDiskFailAt(place);
+    status = OpenDataSet(data, 1).status();
+  }).join();
+  if (!can_fail) GTEST_SKIP() << "system calls cannot be filtered here";
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_FALSE(IsBadSample(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(path + " (x): rows from 0: it cannot be read: Input/output error"));
+}
+
+std::string AskRows(const std::string& path, const std::string& key, uint64_t first,
+                    uint64_t rows) {
+  return WireWriter()
+      .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
+      .Text(path)
+      .Text(key)
+      .Number(first)
+      .Number(rows)
+      .bytes();
+}
+
+TEST(Hdf5, WantOfDescriptorsIsNoBadSample) {
+  const Files files;
+  for (const std::string name : {"a.h5", "b.h5"})
+    Hdf5File(PathIn(files, name)).Add("x", H5T_IEEE_F32LE, {4}, Numbers(4));
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
+  const std::string program =
+      files.Write("decoder", "#!/bin/sh\nulimit -n 4\nexec " +
+                                 (folder / "bin/muster-decoder").string() + " \"$@\" 3>&-\n");
+  fs::permissions(program, fs::perms::owner_all);
+  Decoders decoders({.program = program});
+  const auto first = decoders.Ask(AskRows(PathIn(files, "a.h5"), "x", 0, 1));
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status second = decoders.Ask(AskRows(PathIn(files, "b.h5"), "x", 0, 1)).status();
+  EXPECT_TRUE(absl::IsDataLoss(second)) << second;
+  EXPECT_FALSE(IsBadSample(second));
+  EXPECT_THAT(std::string(second.message()), HasSubstr("Too many open files"));
+  EXPECT_EQ(decoders.Ask(AskRows(PathIn(files, "c.h5"), "x", 0, 1)).status().message(),
+            "it cannot be read: No such file or directory");
+}
+
+TEST(Hdf5, WhatNeedsTooMuchMemoryIsRefusedAndTheNextIsRead) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer takes more address space than any limit";
 #endif
   const Files files;
   const std::string path = PathIn(files, "a.h5");
-  { Hdf5File(path).Add<float>("x", H5T_IEEE_F32LE, {4, 1 << 24}, {}, 1); }
-  Decoders decoders({.memory = uint64_t{128} << 20});
-  const auto rows = [&](uint64_t count) {
-    return decoders.Ask(WireWriter()
-                            .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
-                            .Text(path)
-                            .Text("x")
-                            .Number(0)
-                            .Number(count)
-                            .bytes());
+  {
+    Hdf5File file(path);
+    file.Add<float>("x", H5T_IEEE_F32LE, {4, 1 << 24}, {}, 1);
+    file.Add("packed", H5T_STD_U8LE, {1, 1 << 25}, std::vector<uint8_t>(1 << 25), 1);
+  }
+  Decoders decoders({.memory = uint64_t{64} << 20});
+  // Of the second libhdf5 itself gets no memory, to unpack it.
+  for (const auto& [key, rows] : {std::pair("x", 4), std::pair("packed", 1)}) {
+    const absl::Status status = decoders.Ask(AskRows(path, key, 0, rows)).status();
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("needs more than the 67108864 bytes of memory"));
+    EXPECT_FALSE(IsBadSample(status)) << key;
+  }
+  EXPECT_THAT(std::string(decoders.Ask(AskRows(path, "x", 0, 5)).status().message()),
+              HasSubstr("it has 4 rows"));
+}
+
+// What a decoder can read is not a matter of what it has read before.
+TEST(Hdf5, ADecoderWhoseMemoryIsFullOfOtherArraysIsReplaced) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes more address space than any limit";
+#endif
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  const std::vector<std::string> keys = {"a", "b", "c", "d", "e", "f"};
+  {
+    Hdf5File file(path);
+    for (const std::string& key : keys)
+      file.Add(key, H5T_STD_U8LE, {1, 1 << 23}, std::vector<uint8_t>(1 << 23), 1);
+  }
+  Decoders decoders({.memory = uint64_t{96} << 20});
+  for (const std::string& key : keys) {
+    const auto read = decoders.Ask(AskRows(path, key, 0, 1));
+    ASSERT_TRUE(read.ok()) << key << ": " << read.status();
+    EXPECT_EQ(read->size(), size_t{1} << 23);
+  }
+}
+
+TEST(Hdf5, TheHashIsOfTheDecoderToo) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  const std::vector<float> numbers = Numbers(15);
+  { Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5, 3}, numbers); }
+  const DataSpec data = {.paths = {path}, .format = DataFormat::kHdf5};
+  const auto opened = OpenStoredData(data);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const std::string version =
+      absl::StrCat("libhdf5 ", H5_VERS_MAJOR, ".", H5_VERS_MINOR, ".", H5_VERS_RELEASE);
+  EXPECT_EQ(opened->stored.decoder, version);
+  const auto hash_with = [&](const std::string& decoder) {
+    const SourcePtr rows = MemorySource(
+        "x", {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
+    const Array x{{"x", TensorType::kFloat32, {3}}, false, {{rows, 0, 5, 12}}};
+    return *(*MakeArraySet({x}, OnBadSample::kStop, decoder))->ComputeHash([](uint64_t) {});
   };
-  EXPECT_THAT(std::string(rows(4).status().message()),
-              HasSubstr("needs more than the 134217728 bytes of memory"));
-  EXPECT_THAT(std::string(rows(5).status().message()), HasSubstr("it has 4 rows"));
+  const std::string hash = Opened(data)->ContentHash();
+  EXPECT_EQ(hash, hash_with(version));
+  EXPECT_NE(hash, hash_with("libhdf5 1.10.0"));
+  EXPECT_NE(hash, hash_with(""));
 }
 
 // Whatever a byte is changed to: there is a set whose rows can be read, or an error that names the

@@ -98,10 +98,12 @@ class GivenHash : public testing::Test {
   GivenHash() : path_(files_.Write("d/x.npy", Npy("<i4", {2}, "12345678"))) {}
 
   // {hash, whether it was kept}
-  std::pair<std::string, bool> Give(bool finds, int64_t after = 10 * kSecond) {
+  std::pair<std::string, bool> Give(bool finds, int64_t after = 10 * kSecond,
+                                    const std::string& decoder = "") {
     const DataSpec data{.paths = {files_.root() + "/d"}, .format = DataFormat::kNumpy};
     absl::StatusOr<OpenedData> opened = OpenStoredData(data);
     if (!opened.ok()) return {std::string(opened.status().message()), false};
+    opened->stored.decoder = decoder;
     uint64_t last = 0, whole = 0;
     const auto was_kept = GiveHash(*opened, data,
                                    {.finds = finds,
@@ -145,6 +147,13 @@ TEST_F(GivenHash, NoticesAFileOfTheSameSizeAndTimeOfModification) {
 TEST_F(GivenHash, IsNotKeptOfAFileThatMayChangeUnseen) {
   Give(true, 0);
   EXPECT_FALSE(Give(true, 0).second);
+}
+
+TEST_F(GivenHash, IsNotTheKeptOneOfAnotherDecoder) {
+  for (const std::string decoder : {"", "libhdf5 1", "libhdf5 2"}) {
+    EXPECT_FALSE(Give(true, 10 * kSecond, decoder).second) << decoder;
+    EXPECT_TRUE(Give(true, 10 * kSecond, decoder).second) << decoder;
+  }
 }
 
 TEST_F(GivenHash, NoticesAFileMoreAndOneLess) {
