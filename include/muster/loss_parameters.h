@@ -10,7 +10,8 @@
 
 namespace muster {
 
-// `others` and those of the loss: `loss`, `label_smoothing` and `loss_beta`. `loss` is the default.
+// `others` and those of the loss: `loss`, `label_smoothing`, `loss_beta` and `top_k`. `loss` is the
+// default.
 inline std::vector<TaskParameter> WithLossParameters(std::vector<TaskParameter> others = {},
                                                      std::string loss = "cross_entropy") {
   others.push_back(TaskParameter::Text(
@@ -23,6 +24,10 @@ inline std::vector<TaskParameter> WithLossParameters(std::vector<TaskParameter> 
   others.push_back(TaskParameter::Real(
       "loss_beta", 1, 1e-6, 1e6,
       "error from which smooth_l1 and huber grow evenly; below it, with its square"));
+  others.push_back(TaskParameter::Integer(
+      "top_k", 5, 1, 1'000'000,
+      "how many of the highest scores the metric top{K}_accuracy looks at; of cross_entropy and "
+      "nll"));
   return others;
 }
 

@@ -17,7 +17,6 @@ namespace muster::torch {
 namespace {
 
 constexpr int64_t kLeftOut = -100;
-constexpr int64_t kTop = 5;
 constexpr auto kSum = at::Reduction::Sum;
 
 [[noreturn]] void Refuse(const std::string& why) {
@@ -109,7 +108,8 @@ std::string NamedLoss::Kind::WhyNotFit(absl::Span<const int64_t> output,
 NamedLoss::NamedLoss(const TaskOptions& options)
     : kind_(Kind::Find(options.Text("loss"))),
       label_smoothing_(options.Real("label_smoothing")),
-      beta_(options.Real("loss_beta")) {
+      beta_(options.Real("loss_beta")),
+      top_k_(options.Integer("top_k")) {
   if (label_smoothing_ > 0 && !kind_->smooths)
     Refuse(absl::StrCat("parameters.label_smoothing: loss ", kind_->name,
                         " has none; take cross_entropy or bce_with_logits, or 0"));
@@ -157,7 +157,11 @@ int64_t NamedLoss::Terms(const at::Tensor& labels) const {
 }
 
 std::vector<TaskMetric> NamedLoss::Metrics() const {
-  if (kind_->has_classes) return {{"loss"}, {"accuracy"}, {"top5_accuracy"}};
+  if (kind_->has_classes)
+    return {{"loss"},
+            {"accuracy"},
+            {absl::StrCat("top", top_k_, "_accuracy")},
+            {"perplexity", TaskMetricKind::kExpOfMean}};
   if (kind_->smooths) return {{"loss"}, {"accuracy"}};
   return {{"loss"}, {"mean_absolute_error"}};
 }
@@ -176,9 +180,12 @@ std::vector<TaskMetricSum> NamedLoss::Measure(const at::Tensor& output,
   // A score that is no number is no lower one.
   const at::Tensor not_lower = pair.output.lt(own).logical_not().sum(1);
   const at::Tensor is_first = pair.output.argmax(1).eq(pair.labels);
+  // A smoothed loss is no perplexity: that of a perfect model is 1.
+  const double plain = label_smoothing_ == 0 ? loss : kind_->sum(pair, 0, beta_).item<double>();
   return {{loss, terms},
           {Count(is_first.logical_and(counts)), terms},
-          {Count(not_lower.le(kTop).logical_and(counts)), terms}};
+          {Count(not_lower.le(top_k_).logical_and(counts)), terms},
+          {plain, terms}};
 }
 
 void NamedLoss::Try(const std::function<at::Tensor()>& output, const at::Tensor& labels) const {

@@ -48,8 +48,9 @@ class NamedLoss {
   // How many terms that sum has: labels that are not left out, or numbers. At most 2^20 a sample.
   int64_t Terms(const at::Tensor& labels) const;
 
-  // "loss", as it is trained with, and: of classes "accuracy" and "top5_accuracy", of
-  // bce_with_logits "accuracy", of the others "mean_absolute_error".
+  // "loss", as it is trained with, and: of classes "accuracy", "top{K}_accuracy" and "perplexity"
+  // (of the loss without label_smoothing), of bce_with_logits "accuracy", of the others
+  // "mean_absolute_error".
   std::vector<TaskMetric> Metrics() const;
   std::vector<TaskMetricSum> Measure(const at::Tensor& output, const at::Tensor& labels) const;
 
@@ -65,6 +66,7 @@ class NamedLoss {
   const Kind* const kind_;
   const double label_smoothing_;
   const double beta_;
+  const int64_t top_k_;
 };
 
 // Throws TaskError unless the last of several fields is a label.

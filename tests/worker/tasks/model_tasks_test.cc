@@ -63,7 +63,7 @@ class ModelTasksTest : public testing::Test {
   }
   TaskOptions Options(const std::string& loss = "cross_entropy") const {
     TaskOptions options;
-    options.parameters = {{"loss", loss}, {"label_smoothing", 0.0}, {"loss_beta", 1}};
+    options.parameters = {{"loss", loss}, {"label_smoothing", 0.0}, {"loss_beta", 1}, {"top_k", 5}};
     options.data.paths = {file_};
     options.data.format = DataFormat::kCsv;
     options.data.label = "y";
@@ -297,6 +297,7 @@ TaskOptions BrokenImages(const Files& files, OnBadSample on_bad_sample) {
   options.parameters = {{"loss", "cross_entropy"},
                         {"label_smoothing", 0.0},
                         {"loss_beta", 1},
+                        {"top_k", 5},
                         {"layers", R"(["flatten",{"linear":6},"batch_norm","relu",{"linear":2}])"}};
   options.data.paths = {files.root()};
   options.data.format = DataFormat::kImages;

@@ -20,9 +20,10 @@ namespace {
 
 using testing::HasSubstr;
 
-TaskOptions Options(const std::string& loss, double smoothing = 0, double beta = 1) {
+TaskOptions Options(const std::string& loss, double smoothing = 0, double beta = 1, int top_k = 5) {
   TaskOptions options;
-  options.parameters = {{"loss", loss}, {"label_smoothing", smoothing}, {"loss_beta", beta}};
+  options.parameters = {
+      {"loss", loss}, {"label_smoothing", smoothing}, {"loss_beta", beta}, {"top_k", top_k}};
   return options;
 }
 
@@ -114,6 +115,46 @@ TEST(NamedLoss, MeasuresHowOftenTheFirstAndTheFirstFiveAreRight) {
   const auto no_numbers = NamedLoss(Options("cross_entropy"))
                               .Measure(at::full({2, 6}, std::nan("")), at::tensor({1, 2}));
   EXPECT_EQ(no_numbers[2].sum, 0);
+}
+
+TEST(NamedLoss, MeasuresAsManyOfTheHighestScoresAsTheJobSays) {
+  const at::Tensor scores = at::arange(6, at::kFloat).neg().repeat({4, 1});
+  const at::Tensor labels = at::tensor({0, 1, 4, -100}, at::kLong);
+  const struct {
+    int top_k;
+    const char* name;
+    double right;
+  } cases[] = {{1, "top1_accuracy", 1},
+               {2, "top2_accuracy", 2},
+               {4, "top4_accuracy", 2},
+               {5, "top5_accuracy", 3},
+               {1000, "top1000_accuracy", 3}};
+  for (const auto& of : cases)
+    for (const char* loss : {"cross_entropy", "nll"}) {
+      const NamedLoss named(Options(loss, 0, 1, of.top_k));
+      EXPECT_EQ(
+          named.Metrics(),
+          (std::vector<TaskMetric>{
+              {"loss"}, {"accuracy"}, {of.name}, {"perplexity", TaskMetricKind::kExpOfMean}}));
+      EXPECT_EQ(named.Measure(scores, labels)[2].sum, of.right) << of.name;
+    }
+}
+
+TEST(NamedLoss, PerplexityIsOfTheLossWithoutSmoothing) {
+  // Of four equal scores the perplexity is four.
+  const at::Tensor even = at::zeros({3, 4}), labels = at::tensor({0, 3, -100}, at::kLong);
+  const auto of_even = NamedLoss(Options("cross_entropy", 0.3)).Measure(even, labels);
+  EXPECT_EQ(of_even[3].weight, 2);
+  EXPECT_NEAR(std::exp(of_even[3].sum / of_even[3].weight), 4, 1e-5);
+  const at::Tensor scores = Scores({3, 4});
+  const NamedLoss smoothed(Options("cross_entropy", 0.3)), plain(Options("cross_entropy"));
+  const double expected = plain.Sum(scores, labels).item<double>();
+  EXPECT_EQ(smoothed.Measure(scores, labels)[3].sum, expected);
+  EXPECT_NE(smoothed.Measure(scores, labels)[0].sum, expected);
+  EXPECT_EQ(plain.Measure(scores, labels)[3].sum, expected);
+  const auto of_nll = NamedLoss(Options("nll")).Measure(at::log_softmax(scores, 1), labels);
+  EXPECT_NEAR(of_nll[3].sum, expected, 1e-5);
+  EXPECT_EQ(of_nll[3].sum, of_nll[0].sum);
 }
 
 TEST(NamedLoss, MeasuresErrorsAndSides) {
