@@ -91,21 +91,31 @@ class Table {
       return absl::FailedPreconditionError("data.columns: there is no column but the label");
     for (size_t column = 0; column < names_.size(); ++column)
       if (is_class_[column]) MUSTER_RETURN_IF_ERROR(Number(column));
-    MUSTER_RETURN_IF_ERROR(
-        AddPart(arrays, {"input", TensorType::kFloat32, {static_cast<int64_t>(inputs)}}, false,
-                {MemorySource("the rows of CSV", std::move(inputs_)), 0, rows_, inputs * 4}));
+    const DataField input{"input", TypeOf(0), {static_cast<int64_t>(inputs)}};
+    MUSTER_RETURN_IF_ERROR(AddPart(arrays, input, false,
+                                   {MemorySource("the rows of CSV", std::move(inputs_)), 0, rows_,
+                                    static_cast<uint64_t>(input.Bytes())}));
     if (!has_label()) return arrays;
-    const bool is_class = is_class_.back();
-    const TensorType type = is_class ? TensorType::kInt64 : TensorType::kFloat32;
-    MUSTER_RETURN_IF_ERROR(
-        AddPart(arrays, {"label", type, {}}, false,
-                {MemorySource("the labels of CSV", std::move(is_class ? classes_ : labels_)), 0,
-                 rows_, static_cast<uint64_t>(BytesOfElement(type))}));
+    const DataField label{"label", TypeOf(inputs), {}};
+    MUSTER_RETURN_IF_ERROR(AddPart(arrays, label, false,
+                                   {MemorySource("the labels of CSV", std::move(labels_)), 0, rows_,
+                                    static_cast<uint64_t>(label.Bytes())}));
     return arrays;
   }
 
  private:
   bool has_label() const { return !data_.label.empty(); }
+  bool IsLabel(size_t column) const { return has_label() && column + 1 == names_.size(); }
+
+  // Inputs stand in one array, so that one column of numbers makes all of them reals.
+  bool IsWhole(size_t column) const {
+    if (IsLabel(column)) return is_class_[column];
+    return std::all_of(is_class_.begin(), is_class_.end() - (has_label() ? 1 : 0),
+                       [](bool is_class) { return is_class; });
+  }
+  TensorType TypeOf(size_t column) const {
+    return is_whole_[column] ? TensorType::kInt64 : TensorType::kFloat32;
+  }
 
   std::vector<std::string> Header(absl::Span<const absl::string_view> cells) const {
     std::vector<std::string> names;
@@ -124,8 +134,8 @@ class Table {
       const auto found = std::find(header.begin(), header.end(), names_[i]);
       if (found == header.end())
         return absl::FailedPreconditionError(absl::StrCat(
-            has_label() && i + 1 == names_.size() ? "data.label" : "data.columns", ": ",
-            file.name(), " has no column '", names_[i], "'; it has: ",
+            IsLabel(i) ? "data.label" : "data.columns", ": ", file.name(), " has no column '",
+            names_[i], "'; it has: ",
             absl::StrJoin(
                 header.begin(),
                 header.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(header.size(), 20)),
@@ -149,6 +159,7 @@ class Table {
         return absl::FailedPreconditionError(
             absl::StrCat("data.classes: '", name, "' is no column that is used"));
     named_.resize(names_.size());
+    for (size_t i = 0; i < names_.size(); ++i) is_whole_.push_back(IsWhole(i));
     return absl::OkStatus();
   }
 
@@ -156,19 +167,22 @@ class Table {
                       const std::vector<size_t>& places) {
     for (size_t i = 0; i < places.size(); ++i) {
       const absl::string_view cell = absl::StripAsciiWhitespace(rows.cells()[places[i]]);
-      const bool is_label = has_label() && i + 1 == places.size();
+      std::string& cells = IsLabel(i) ? labels_ : inputs_;
       float number = 0;
       if (is_class_[i]) {
         const int32_t named = named_[i].Add(cell);
-        if (is_label) Append(classes_, int64_t{named});
-        number = static_cast<float>(named);
-      } else if (!ReadNumber(cell, number)) {
+        if (is_whole_[i])
+          Append(cells, int64_t{named});
+        else
+          Append(cells, static_cast<float>(named));
+      } else if (ReadNumber(cell, number)) {
+        Append(cells, number);
+      } else {
         return BadRow(file, rows,
                       absl::StrCat("column '", names_[i], "': '", cell.substr(0, 40),
                                    "' is no number; where its cells are names, give it in "
                                    "data.classes"));
       }
-      Append(is_label ? labels_ : inputs_, number);
     }
     ++rows_;
     return absl::OkStatus();
@@ -177,25 +191,34 @@ class Table {
   // The numbers of names are known only at the end.
   absl::Status Number(size_t column) {
     const std::vector<int64_t> final = named_[column].Final();
-    if (has_label() && column + 1 == names_.size()) {
-      for (size_t at = 0; at < classes_.size(); at += sizeof(int64_t)) {
-        int64_t named = 0;
-        std::memcpy(&named, classes_.data() + at, sizeof(named));
-        std::memcpy(classes_.data() + at, &final[static_cast<size_t>(named)], sizeof(named));
-      }
+    const size_t inputs = names_.size() - (has_label() ? 1 : 0);
+    std::string& cells = IsLabel(column) ? labels_ : inputs_;
+    const size_t place = IsLabel(column) ? 0 : column, width = IsLabel(column) ? 1 : inputs;
+    if (is_whole_[column]) {
+      Renumber<int64_t>(final, place, width, cells);
       return absl::OkStatus();
     }
-    if (final.size() > (size_t{1} << 24))
-      return absl::DataLossError(absl::StrCat("data.classes: column '", names_[column], "' has ",
-                                              final.size(), " names; at most 2^24 are allowed"));
-    const size_t inputs = names_.size() - (has_label() ? 1 : 0);
-    for (size_t at = column * 4; at < inputs_.size(); at += inputs * 4) {
-      float named = 0;
-      std::memcpy(&named, inputs_.data() + at, sizeof(named));
-      const auto number = static_cast<float>(final[static_cast<size_t>(named)]);
-      std::memcpy(inputs_.data() + at, &number, sizeof(number));
-    }
+    // A float is exact up to 2^24; above it two classes would become one.
+    const int64_t most = *std::max_element(final.begin(), final.end());
+    if (most > (int64_t{1} << 24))
+      return absl::DataLossError(absl::StrCat(
+          "data.classes: column '", names_[column], "' has a class of number ", most,
+          "; at most 2^24 is allowed where other columns of the input are no classes"));
+    Renumber<float>(final, place, width, cells);
     return absl::OkStatus();
+  }
+
+  // Of every row of `width` elements the one at `place`: from a name's place in the order of
+  // appearance to its number.
+  template <class T>
+  static void Renumber(const std::vector<int64_t>& final, size_t place, size_t width,
+                       std::string& cells) {
+    for (size_t at = place * sizeof(T); at < cells.size(); at += width * sizeof(T)) {
+      T named = 0;
+      std::memcpy(&named, cells.data() + at, sizeof(T));
+      const T number = static_cast<T>(final[static_cast<size_t>(named)]);
+      std::memcpy(cells.data() + at, &number, sizeof(T));
+    }
   }
 
   static bool ReadNumber(absl::string_view cell, float& number) {
@@ -220,10 +243,10 @@ class Table {
 
   const DataSpec& data_;
   std::vector<std::string> names_;
-  std::vector<bool> is_class_;   // by name
-  std::vector<Classes> named_;   // by name; of those that are classes
-  std::string inputs_, labels_;  // of float
-  std::string classes_;          // of int64_t
+  std::vector<bool> is_class_;  // by name
+  std::vector<bool> is_whole_;  // by name: its cells are held as int64_t, and not as float
+  std::vector<Classes> named_;  // by name; of those that are classes
+  std::string inputs_, labels_;
   uint64_t rows_ = 0;
 };
 

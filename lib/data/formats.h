@@ -28,8 +28,8 @@ struct FormatRule {
 // nullptr: none; text is read by ReadCorpus.
 const FormatRule* FindFormat(DataFormat format);
 
-// RFC 4180, of numbers and, in the columns of data.classes, names: float32 "input" of the columns'
-// number, and the label. The cells are held in memory.
+// RFC 4180, of numbers and, in the columns of data.classes, names: "input" of the columns' number,
+// float32, or int64 where all of them are classes; and the label. The cells are held in memory.
 absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data);
 // .npy and .npz: NumPy, "NEP 1" and zip's APPNOTE. The key of a .npy is its name without ending.
 absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data);

@@ -22,7 +22,7 @@ constexpr int64_t kShortly = 2 * kSecond;
 constexpr size_t kHashDigits = 64;
 constexpr size_t kMostKeptBytes = 4096;
 // Another one where hashes are computed in another way, or keys of other things.
-constexpr char kVersion[] = "muster data hash 1";
+constexpr char kVersion[] = "muster data hash 2";
 
 int64_t Nanoseconds(const timespec& time) { return time.tv_sec * kSecond + time.tv_nsec; }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -42,12 +43,16 @@ void SaveScript(const std::string& file, int inputs, int seed = 1) {
   ASSERT_EQ(save.End(), 0) << save.output();
 }
 
-double LossOf(const std::string& dir, const std::string& plugins) {
+nlohmann::json MetricsOf(const std::string& dir, const std::string& plugins) {
   std::vector<std::string> words = {kMuster, "evaluate", "--dir", dir, "--json"};
   if (!plugins.empty()) words.insert(words.end(), {"--plugins", plugins});
   Program evaluate(words);
   EXPECT_EQ(evaluate.End(), 0) << evaluate.output();
-  return nlohmann::json::parse(evaluate.output())["metrics"].value("loss", 9.0);
+  return nlohmann::json::parse(evaluate.output())["metrics"];
+}
+
+double LossOf(const std::string& dir, const std::string& plugins) {
+  return MetricsOf(dir, plugins).value("loss", 9.0);
 }
 
 TEST(ModelTasksRunTest, AScriptLearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
@@ -68,6 +73,39 @@ TEST(ModelTasksRunTest, LayersLearnWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAK
                    "  - dropout: 0.02\n  - linear: 1\n", Rows(folder / "rows.csv"));
   ExpectSameBitsOnAnyNumber({.spec = spec, .dir = folder / "job"});
   EXPECT_LT(LossOf(folder / "job-1", ""), 0.1);
+}
+
+// What is told apart depends on two classes and on no number.
+TEST(ModelTasksRunTest, ClassesOfCsvLearnThroughAnEmbeddingAndAreMeasured) {
+  const Folder folder;
+  std::string rows = "from,to,size\n";
+  for (int i = 0; i < 96; ++i) {
+    const int from = i % 7, to = i % 5, sum = from + to;
+    absl::StrAppend(&rows, "town ", from, ",", to, ",",
+                    sum < 3   ? "small"
+                    : sum < 7 ? "middle"
+                              : "large",
+                    "\n");
+  }
+  WriteFile(folder / "rows.csv", rows);
+  const std::string spec = absl::StrCat(
+      "name: classes\ntask: layers\nparameters:\n  label_smoothing: 0.01\n  top_k: 2\n",
+      "  layers: [{embedding: {count: 7, size: 8}}, flatten, {linear: 3}]\ndata: {paths: [",
+      folder / "rows.csv", "], format: csv, label: size, classes: [from, to, size]}\n",
+      "validation: {every_epochs: 3, metric: perplexity, paths: [", folder / "rows.csv",
+      "]}\nbatch: 24\nlanes: 6\nepochs: 30\noptimizer: {kind: adamw, learning_rate: 0.05}\n");
+  std::string digest;
+  for (const int workers : {1, 2}) {
+    const std::string dir = folder / absl::StrCat("job-", workers);
+    const TrainRun run = Train({.spec = spec, .dir = dir, .workers = workers});
+    if (workers == 1) digest = run.result.value("digest", "none");
+    ExpectSameBits(run, dir, digest);
+  }
+  const nlohmann::json metrics = MetricsOf(folder / "job-1", "");
+  EXPECT_GT(metrics.value("accuracy", 0.0), 0.9) << metrics;
+  EXPECT_GE(metrics.value("top2_accuracy", 0.0), metrics.value("accuracy", 1.0)) << metrics;
+  EXPECT_LT(metrics.value("perplexity", 9.0), std::exp(metrics.value("loss", 0.0))) << metrics;
+  EXPECT_GE(metrics.value("perplexity", 0.0), 1) << metrics;
 }
 
 TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {

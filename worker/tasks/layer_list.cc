@@ -258,7 +258,11 @@ class Shaper {
                      absl::StrCat(layer.name, " takes reals, and the samples are whole numbers; ",
                                   "begin with embedding, or give data.mean and data.deviation"));
       if (!is_whole && layer.kind == LayerKind::kEmbedding)
-        return Wrong(layer.path, "embedding takes whole numbers, and what comes in are reals");
+        return Wrong(layer.path,
+                     absl::StrCat("embedding takes whole numbers, and what comes in are reals",
+                                  &layer == &layers.front()
+                                      ? "; of CSV, data.classes names all columns of the input then"
+                                      : ""));
       is_whole = false;
       layer.input = sizes;
       MUSTER_ASSIGN_OR_RETURN(layer.output, After(layer));

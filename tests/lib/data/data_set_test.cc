@@ -64,8 +64,9 @@ TEST(Csv, NamesAreNumberedInTheirOrderWhateverComesFirst) {
                            .label = "kind",
                            .classes = {"colour", "kind"}});
   ASSERT_NE(set, nullptr);
-  EXPECT_THAT(Read<float>(*set, 0, {0, 1, 2, 3}), ElementsAre(2, 0, 1, 2));
-  EXPECT_EQ(set->Fields()[1].type, TensorType::kInt64);
+  EXPECT_THAT(set->Fields(), ElementsAre(DataField{"input", TensorType::kInt64, {1}},
+                                         DataField{"label", TensorType::kInt64, {}}));
+  EXPECT_THAT(Read<int64_t>(*set, 0, {0, 1, 2, 3}), ElementsAre(2, 0, 1, 2));
   EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1, 2, 3}), ElementsAre(0, 1, 2, 1));
 }
 
@@ -78,6 +79,48 @@ TEST(Csv, WholeNumbersAsClassesStandForThemselves) {
                            .classes = {"digit"}});
   ASSERT_NE(set, nullptr);
   EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1, 2}), ElementsAre(7, 10, 2));
+}
+
+TEST(Csv, InputIsOfWholeNumbersWhereAllItsColumnsAreClasses) {
+  const Files files;
+  files.Write("a.csv", "a,b,y\n16777217,z,1\n0,x,2\n");
+  files.Write("b.csv", "y,b,a\n3,y,16777216\n");
+  const auto with = [&](std::vector<std::string> classes, std::vector<double> mean = {}) {
+    return Opened({.paths = {files.root()},
+                   .format = DataFormat::kCsv,
+                   .columns = {"b", "a"},
+                   .label = "y",
+                   .classes = std::move(classes),
+                   .mean = std::move(mean)});
+  };
+  const auto whole = with({"a", "b"});
+  ASSERT_NE(whole, nullptr);
+  EXPECT_THAT(whole->Fields(), ElementsAre(DataField{"input", TensorType::kInt64, {2}},
+                                           DataField{"label", TensorType::kFloat32, {}}));
+  EXPECT_THAT(Read<int64_t>(*whole, 0, {0, 1, 2}), ElementsAre(2, 16777217, 0, 0, 1, 16777216));
+  EXPECT_THAT(Read<float>(*whole, 1, {0, 1, 2}), ElementsAre(1, 2, 3));
+  // One column of numbers makes reals of all.
+  const auto mixed = with({"b"});
+  ASSERT_NE(mixed, nullptr);
+  EXPECT_EQ(mixed->Fields()[0].type, TensorType::kFloat32);
+  EXPECT_THAT(Read<float>(*mixed, 0, {1, 2}), ElementsAre(0, 0, 1, 16777216));
+  EXPECT_NE(mixed->ContentHash(), whole->ContentHash());
+  const auto normal = with({"a", "b"}, {0});
+  ASSERT_NE(normal, nullptr);
+  EXPECT_EQ(normal->Fields()[0].type, TensorType::kFloat32);
+  EXPECT_THAT(Read<float>(*normal, 0, {1, 2}), ElementsAre(0, 0, 1, 16777216));
+}
+
+// As reals, two of them would be one.
+TEST(Csv, ClassesThatAFloatCannotTellApartAreRefusedBesideNumbers) {
+  const Files files;
+  files.Write("a.csv", "a,b\n16777217,0.5\n16777216,0.5\n");
+  const absl::Status status =
+      OpenDataSet({.paths = {files.root()}, .format = DataFormat::kCsv, .classes = {"a"}}, 7)
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("data.classes: column 'a' has a class of number 16777217; at most 2^24"));
 }
 
 TEST(Csv, ColumnsTakeAShapeAndAMeanEach) {

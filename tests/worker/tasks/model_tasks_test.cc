@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
 
+#include <algorithm>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -270,6 +271,33 @@ TEST_F(ModelTasksTest, WholeNumbersGoThroughAnEmbedding) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("parameters.layers[0]: a sample has 1, which is not below"));
+}
+
+TEST_F(ModelTasksTest, ClassesOfCsvGoThroughAnEmbedding) {
+  TaskOptions options = Options();
+  options.data.columns = {"a", "b"};
+  options.data.classes = {"a", "b", "y"};
+  options.parameters["layers"] =
+      R"([{"embedding": {"count": 5, "size": 4}}, "flatten", {"dropout": 0.2}, {"linear": 4}])";
+  LaneRig rig(MakeLayers(options));
+  ExpectPureLanes(rig);
+  // Sample 3 has a 3 for its a and a 0 for its b: these two rows of the table learn from it.
+  FlatMemory gradient = rig.Memory();
+  ASSERT_TRUE(rig.Run({3}, 5, gradient).ok());
+  for (const Placed& tensor : rig.layout().space().tensors) {
+    if (tensor.spec.name != "0.weight") continue;
+    const auto table = gradient.span().subspan(static_cast<size_t>(tensor.offset), 20);
+    for (size_t i = 0; i < 5; ++i) {
+      const auto row = table.subspan(4 * i, 4);
+      const bool learns = std::any_of(row.begin(), row.end(), [](float g) { return g != 0; });
+      EXPECT_EQ(learns, i == 0 || i == 3) << i;
+    }
+  }
+  options.data.classes = {"a", "y"};
+  EXPECT_THAT(
+      std::string(StatusOf([&] { MakeLayers(options); }).message()),
+      HasSubstr("parameters.layers[0]: embedding takes whole numbers, and what comes in are "
+                "reals; of CSV, data.classes names all columns of the input then"));
 }
 
 TEST_F(ModelTasksTest, LayersThatDoNotFitAreNamed) {
