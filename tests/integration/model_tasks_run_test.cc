@@ -92,7 +92,8 @@ TEST(ModelTasksRunTest, ClassesOfCsvLearnThroughAnEmbeddingAndAreMeasured) {
       "name: classes\ntask: layers\nparameters:\n  label_smoothing: 0.01\n  top_k: 2\n",
       "  layers: [{embedding: {count: 7, size: 8}}, flatten, {linear: 3}]\ndata: {paths: [",
       folder / "rows.csv", "], format: csv, label: size, classes: [from, to, size]}\n",
-      "validation: {every_epochs: 3, metric: perplexity, paths: [", folder / "rows.csv",
+      "validation: {every_epochs: 3, metric: perplexity, patience: 90, paths: [",
+      folder / "rows.csv",
       "]}\nbatch: 24\nlanes: 6\nepochs: 30\noptimizer: {kind: adamw, learning_rate: 0.05}\n");
   std::string digest;
   for (const int workers : {1, 2}) {
