@@ -2,29 +2,34 @@
 """How fast Python reads the files that ./dev bench data reads, and both beside each other.
 
     python3 -m venv venv
-    venv/bin/pip install torch numpy pillow safetensors
+    venv/bin/pip install torch numpy pillow safetensors h5py
     venv/bin/python bench/data_peers.py --bench build/release/bin/data_bench --dir FOLDER
 
 It needs a Python in which torch can be imported, which the project itself does not. It makes files of each format in
-FOLDER. PyTorch's DataLoader (shuffled, with 0, 1 and 2 workers) reads them as people do: arrays that are in memory or
-mapped, images by PIL. Rounds of ours and of theirs alternate, and medians and their range are printed, in MB/s of what
-a task is given, with ours, the fastest number of threads, ÷ the fastest number of workers.
+FOLDER. PyTorch's DataLoader (with 0, 1 and 2 workers, shuffled where samples can be taken singly: not of tar) reads
+them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL. Rounds of ours and of
+theirs alternate, and medians and their range are printed, in MB/s of what a task is given, with ours, the fastest
+number of threads, ÷ the fastest number of workers.
 """
 import argparse
 import csv
+import io
 import json
 import os
 import statistics
 import subprocess
+import tarfile
 import time
 
+import h5py
 import numpy as np
 import torch
 from PIL import Image
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-LANE = 64
+LANE, SIDE = 64, 96
+SHARDS = 4
 
 
 class Rows(torch.utils.data.Dataset):
@@ -39,17 +44,40 @@ class Rows(torch.utils.data.Dataset):
         return torch.from_numpy(np.array(self.x[i])), int(self.y[i])
 
 
-class Safetensors(torch.utils.data.Dataset):
+class Tensors(torch.utils.data.Dataset):
+    """`x` is whatever gives a tensor for a number."""
 
-    def __init__(self, path):
-        self.file = safe_open(path, 'pt')
-        self.x, self.y = self.file.get_slice('x'), self.file.get_tensor('y')
+    def __init__(self, x, y):
+        self.x, self.y = x, y
 
     def __len__(self):
         return len(self.y)
 
     def __getitem__(self, i):
         return self.x[i], int(self.y[i])
+
+
+class Hdf5(torch.utils.data.Dataset):
+    """A worker opens the file itself: what libhdf5 has open does not live through a fork."""
+
+    def __init__(self, path):
+        self.path, self.x, self.of = path, None, None
+        with h5py.File(path) as file:
+            self.y = file['y'][:]
+
+    def __len__(self):
+        return len(self.y)
+
+    def __getitem__(self, i):
+        if self.of != os.getpid():
+            self.x, self.of = h5py.File(self.path)['x'], os.getpid()
+        return torch.from_numpy(self.x[i]), int(self.y[i])
+
+
+def pixels_of(file):
+    with Image.open(file) as image:
+        pixels = np.asarray(image.convert('RGB').resize((SIDE, SIDE), Image.BILINEAR))
+    return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32) / 255)
 
 
 class Images(torch.utils.data.Dataset):
@@ -63,9 +91,26 @@ class Images(torch.utils.data.Dataset):
 
     def __getitem__(self, i):
         path, label = self.paths[i]
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert('RGB').resize((96, 96), Image.BILINEAR))
-        return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32) / 255), label
+        return pixels_of(path), label
+
+
+class Shards(torch.utils.data.IterableDataset):
+    """Tar files from their beginning to their end; a worker takes those that are its own."""
+
+    def __init__(self, folder):
+        self.paths = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+
+    def __iter__(self):
+        worker = torch.utils.data.get_worker_info()
+        for path in self.paths[worker.id::worker.num_workers] if worker else self.paths:
+            with tarfile.open(path) as tar:
+                image = None
+                for entry in tar:
+                    content = tar.extractfile(entry).read()
+                    if entry.name.endswith('.jpg'):
+                        image = pixels_of(io.BytesIO(content))
+                    else:
+                        yield image, int(content)
 
 
 def read_csv(path):
@@ -76,8 +121,45 @@ def read_csv(path):
     return Rows(cells[:, :-1], cells[:, -1])
 
 
+def safetensors(path):
+    file = safe_open(path, 'pt')
+    return Tensors(file.get_slice('x'), file.get_tensor('y'))
+
+
+def npz(path):
+    arrays = np.load(path)
+    return Rows(arrays['x'], arrays['y'])
+
+
+def pt(path):
+    tensors = torch.load(path, weights_only=True, mmap=True)
+    return Tensors(tensors['x'], tensors['y'])
+
+
+def make_pictures(path, images, random):
+    """The same pictures as JPEG and PNG, a folder for each class, and those of JPEG in tar files."""
+    names = []
+    for i in range(images):
+        slope = np.add.outer(np.arange(240) * (i % 7), np.arange(320))[:, :, None] * [1, 2, 3]
+        noise = random.integers(0, 40, size=(240, 320, 3))
+        image = Image.fromarray(((slope + noise) % 256).astype(np.uint8))
+        for kind, settings in (('jpg', {'quality': 90}), ('png', {})):
+            os.makedirs(path(kind, f'class{i % 5}'), exist_ok=True)
+            image.save(path(kind, f'class{i % 5}', f'{i}.{kind}'), **settings)
+        names.append(path('jpg', f'class{i % 5}', f'{i}.jpg'))
+    os.makedirs(path('tar'), exist_ok=True)
+    for shard in range(SHARDS):
+        with tarfile.open(path('tar', f'{shard}.tar'), 'w') as tar:
+            for i in range(shard, images, SHARDS):
+                tar.add(names[i], f'{i:05}.jpg')
+                label = tarfile.TarInfo(f'{i:05}.cls')
+                content = str(i % 5).encode()
+                label.size = len(content)
+                tar.addfile(label, io.BytesIO(content))
+
+
 def make(folder, small):
-    """{format: (line of the job, how Python opens it)}; files that are there stay."""
+    """{format: (data of the job, how Python opens it)}; files that are there stay."""
     random = np.random.default_rng(1)
     rows, images = (2000, 60) if small else (100_000, 1500)
     x = random.normal(size=(rows, 64)).astype(np.float32)
@@ -92,47 +174,62 @@ def make(folder, small):
     os.makedirs(path('numpy'), exist_ok=True)
     np.save(path('numpy', 'x.npy'), x)
     np.save(path('numpy', 'y.npy'), y)
+    np.savez(path('a.npz'), x=x, y=y)
     save_file({'x': x, 'y': y}, path('a.safetensors'))
-    np.save(path('memory.npy'), x)
-    if not os.path.exists(path('images')):
-        for i in range(images):
-            os.makedirs(path('images', f'class{i % 5}'), exist_ok=True)
-            slope = np.add.outer(np.arange(240) * (i % 7), np.arange(320))[:, :, None] * [1, 2, 3]
-            noise = random.integers(0, 40, size=(240, 320, 3))
-            Image.fromarray(((slope + noise) % 256).astype(np.uint8)).save(
-                path('images', f'class{i % 5}', f'{i}.jpg'), quality=90)
+    torch.save({'x': torch.from_numpy(x), 'y': torch.from_numpy(y)}, path('a.pt'))
+    for name, settings in (('whole', {}), ('packed', {'chunks': (LANE, 64), 'compression': 'gzip', 'shuffle': True})):
+        with h5py.File(path(name + '.h5'), 'w') as file:
+            file.create_dataset('x', data=x, **settings)
+            file['y'] = y
+    if not os.path.exists(path('tar', f'{SHARDS - 1}.tar')):
+        make_pictures(path, images, random)
+    size = f'image_size: [{SIDE}, {SIDE}], fit: stretch'
     return {
         'csv': (f'{{paths: [{path("rows.csv")}], format: csv, label: y, classes: [y]}}',
                 lambda: read_csv(path('rows.csv'))),
         'numpy': (f'{{paths: [{path("numpy")}], format: numpy, label: y}}',
                   lambda: Rows(np.load(path('numpy', 'x.npy'), mmap_mode='r'), np.load(path('numpy', 'y.npy')))),
+        'npz': (f'{{paths: [{path("a.npz")}], format: numpy, label: y}}', lambda: npz(path('a.npz'))),
         'safetensors': (f'{{paths: [{path("a.safetensors")}], format: safetensors, label: y}}',
-                        lambda: Safetensors(path('a.safetensors'))),
-        'jpeg': (f'{{paths: [{path("images")}], format: images, image_size: [96, 96], fit: stretch}}',
-                 lambda: Images(path('images'))),
+                        lambda: safetensors(path('a.safetensors'))),
+        'pt': (f'{{paths: [{path("a.pt")}], format: pt, label: y}}', lambda: pt(path('a.pt'))),
+        'hdf5': (f'{{paths: [{path("whole.h5")}], format: hdf5, keys: [x], label: y}}', lambda: Hdf5(path('whole.h5'))),
+        'hdf5-packed': (f'{{paths: [{path("packed.h5")}], format: hdf5, keys: [x], label: y}}',
+                        lambda: Hdf5(path('packed.h5'))),
+        'jpeg': (f'{{paths: [{path("jpg")}], format: images, {size}}}', lambda: Images(path('jpg'))),
+        'png': (f'{{paths: [{path("png")}], format: images, {size}}}', lambda: Images(path('png'))),
+        'tar': (f'{{paths: [{path("tar")}], format: webdataset, {size}}}', lambda: Shards(path('tar'))),
     }
 
 
-def rate_of_peer(dataset, workers, megabytes):
-    loader = torch.utils.data.DataLoader(dataset, batch_size=LANE, shuffle=True, num_workers=workers)
+def rate_of_peer(dataset, workers, megabytes, samples):
+    shuffled = None if isinstance(dataset, torch.utils.data.IterableDataset) else True
+    loader = torch.utils.data.DataLoader(dataset, batch_size=LANE, shuffle=shuffled, num_workers=workers)
     begin = time.monotonic()
-    for _ in loader:
-        pass
-    return megabytes / (time.monotonic() - begin)
+    seen = sum(len(labels) for _, labels in loader)
+    seconds = time.monotonic() - begin
+    assert seen == samples, f'{seen} of {samples} samples'
+    return megabytes / seconds
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--bench', required=True, help='the program data_bench, built in release')
     parser.add_argument('--dir', required=True, help='a folder for the files')
+    parser.add_argument('--formats', nargs='+', help='these alone, such as hdf5 png')
     parser.add_argument('--rounds', type=int, default=5)
     parser.add_argument('--small', action='store_true', help='little data, to see that it works')
     parser.add_argument('--json', help='a file for the figures')
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    record = {}
-    for name, (data, opened) in make(asked.dir, asked.small).items():
-        job, figures = os.path.join(asked.dir, name + '.yaml'), os.path.join(asked.dir, name + '.json')
+    folder = os.path.join(asked.dir, 'small' if asked.small else 'whole')
+    formats, record = make(folder, asked.small), {}
+    for name in asked.formats or formats:
+        if name not in formats:
+            parser.error(f'--formats: {name!r} is not known; allowed: {", ".join(formats)}')
+    for name in asked.formats or formats:
+        data, opened = formats[name]
+        job, figures = os.path.join(folder, name + '.yaml'), os.path.join(folder, name + '.json')
         with open(job, 'w') as out:
             out.write(f'task: any\nsteps: 1\ndata: {data}\n')
         dataset, rates = opened(), {}
@@ -145,7 +242,7 @@ def main():
                 rates.setdefault('ours, ' + what, []).append(figure['median'])
             for workers in (0, 1, 2):
                 rates.setdefault(f'DataLoader, MB/s, {workers} workers', []).append(
-                    rate_of_peer(dataset, workers, ours['mb']))
+                    rate_of_peer(dataset, workers, ours['mb'], ours['samples']))
         print(f'{name}: {ours["samples"]} samples, {ours["mb"]:.1f} MB')
         for what, values in rates.items():
             print(f'  {what:44} median {statistics.median(values):9.1f}   {min(values):.1f} … {max(values):.1f}')

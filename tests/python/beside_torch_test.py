@@ -3,8 +3,10 @@
 step 0, takes the samples of each step from `muster ledger` and goes lane by lane. Dropout and augmentation are off.
 
 Losses are equal within 1e-4 as long as rounding carries (docs/decisions/0015-parity-and-chaos.md), and a rate that is 1 %
-wrong is caught. MUSTER_PROGRAMS is the folder of the programs, MUSTER_EXAMPLES that of the examples' plug-ins, a folder for
-each; their specifications and data are those of examples/.
+wrong is caught. Where it does not carry, the outcome has to be that of PyTorch: the means of loss and accuracy at the
+end, over seeds, beside an ordinary loop with whole batches in an order of its own. MUSTER_PROGRAMS is the folder of the
+programs, MUSTER_EXAMPLES that of the examples' plug-ins, a folder for each; their specifications and data are those of
+examples/.
 """
 
 import json
@@ -16,18 +18,19 @@ import sys
 import tempfile
 import unittest
 
-try:
-    import numpy as np
-    import torch
-    from torch import nn
-    from torch.nn import functional
-except (ImportError, OSError) as why:
-    torch, WHY = None, str(why)
+import numpy as np
+
+from needs_torch import functional, needs_torch, nn, torch
 
 MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
 PLUGINS = pathlib.Path(os.environ['MUSTER_EXAMPLES'])
 SOURCE = pathlib.Path(__file__).resolve().parents[2] / 'examples'
 TOLERANCE = 1e-4
+
+# Of the outcome: the loss by its size, the accuracy as it is. What another order of the samples makes is far below
+# (the test prints it), and what an optimizer makes that is not ours is above.
+SEEDS = (1, 2, 3)
+OUTCOME_TOLERANCE = {'loss': 0.015, 'accuracy': 0.015}
 
 
 def muster(*words):
@@ -37,10 +40,10 @@ def muster(*words):
 
 
 class Model:
-    """A module, and the sum of the losses of some samples with what it is divided by."""
+    """A module; the sum of the losses of some samples, with what it is divided by; and how many are foretold rightly."""
 
-    def __init__(self, module, loss):
-        self.module, self.loss = module, loss
+    def __init__(self, module, loss, right=None):
+        self.module, self.loss, self.right = module, loss, right
 
 
 def mlp(parameters, folder, state):
@@ -79,14 +82,21 @@ def code_lm(parameters, folder, state):
     module.blocks = nn.ModuleList(Block() for _ in range(parameters['layers']))
     module.norm, module.head = nn.LayerNorm(width), nn.Linear(width, 256, bias=False)
 
-    def loss(ids):
+    def foretell(ids):
         tokens = torch.stack([corpus[i * context:(i + 1) * context + 1] for i in ids])
         x = module.bytes(tokens[:, :-1]) + module.positions
         for block in module.blocks:
             x = block(x)
-        logits, following = module.head(module.norm(x)), tokens[:, 1:]
-        return functional.cross_entropy(logits.flatten(0, 1), following.flatten(), reduction='sum'), following.numel()
-    return Model(module, loss)
+        return module.head(module.norm(x)).flatten(0, 1), tokens[:, 1:].flatten()
+
+    def loss(ids):
+        logits, following = foretell(ids)
+        return functional.cross_entropy(logits, following, reduction='sum'), following.numel()
+
+    def right(ids):
+        logits, following = foretell(ids)
+        return int((logits.argmax(1) == following).sum())
+    return Model(module, loss, right)
 
 
 def mix(*numbers):
@@ -261,9 +271,32 @@ def train(spec, records, model, rate_error=1.0):
     return losses
 
 
-@unittest.skipIf(torch is None, 'there is no PyTorch')
+def outcome(spec, model, samples, optimizer_of=optimizer_of, rate_error=1.0):
+    """Loss and accuracy over all samples at the end of an ordinary loop: whole batches, in an order of its own."""
+    parameters, order = list(model.module.parameters()), []
+    optimizer = optimizer_of(spec, parameters)
+    random = torch.Generator().manual_seed(1000 + spec['seed'])
+    for step in range(spec['steps']):
+        if len(order) < spec['batch']:
+            order = torch.randperm(samples, generator=random).tolist()
+        ids, order = order[:spec['batch']], order[spec['batch']:]
+        optimizer.zero_grad()
+        loss, terms = model.loss(ids)
+        (loss / terms).backward()
+        nn.utils.clip_grad_norm_(parameters, spec['clip_norm'])
+        optimizer.param_groups[0]['lr'] = rate_error * learning_rate(spec, step, spec['steps'])
+        optimizer.step()
+    total = weight = right = 0
+    with torch.no_grad():
+        for ids in torch.arange(samples).split(spec['batch']):
+            loss, terms = model.loss(ids.tolist())
+            total, weight, right = total + loss.item(), weight + terms, right + model.right(ids.tolist())
+    return {'loss': total / weight, 'accuracy': right / weight}
+
+
 class BesideTorchTest(unittest.TestCase):
 
+    @needs_torch
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -271,10 +304,13 @@ class BesideTorchTest(unittest.TestCase):
         torch.use_deterministic_algorithms(True)
         torch.set_num_threads(1)
 
+    def run_of(self, spec, settings=()):
+        return self.folder / f"run{spec.get('seed', 0)}{'-'.join(settings).replace('/', '')[:20]}"
+
     def muster_losses(self, example, spec, *settings):
         """Records of the ledger, and the weights at the end."""
         (self.folder / 'job.yaml').write_text(json.dumps(spec))
-        run = self.folder / ('run' + '-'.join(settings).replace('/', '')[:20])
+        run = self.run_of(spec, settings)
         muster('train', self.folder / 'job.yaml', '--plugins', PLUGINS / ('example_' + example), '--dir', run, '--workers', '2',
                *(word for setting in settings for word in ('--set', setting)))
         file = self.folder / 'model.pt'
@@ -282,17 +318,21 @@ class BesideTorchTest(unittest.TestCase):
         told = [json.loads(line) for line in muster('ledger', '--dir', run, '--json').splitlines()]
         return told, torch.load(file, weights_only=True)
 
+    def begin_of(self, example, spec):
+        """The weights of step 0: no step changes what a rate of 0 leaves, but what batch norm has counted."""
+        return self.muster_losses(example, spec, 'steps=1', 'optimizer={kind: sgd, learning_rate: 0}',
+                                  'schedule={kind: constant}')[1]
+
     def compare(self, example, make, spec, steps, *, weights_within):
         spec['steps'] = steps
-        # No step changes what a rate of 0 leaves, but what batch norm has counted, which begins anew below.
-        _, first = self.muster_losses(example, spec, 'steps=1', 'optimizer={kind: sgd, learning_rate: 0}',
-                                      'schedule={kind: constant}')
+        first = self.begin_of(example, spec)
         records, last = self.muster_losses(example, spec)
         self.assertEqual([record['step'] for record in records], list(range(steps)))
         ours = [record['loss'] for record in records]
 
         def theirs(rate_error=1.0):
             model = make(spec['parameters'], self.folder, first)
+            # Batch norm's begin anew.
             fresh = {name: tensor for name, tensor in model.module.state_dict().items()
                      if name.endswith(('running_mean', 'running_var', 'num_batches_tracked'))}
             model.module.load_state_dict(first | fresh)
@@ -334,6 +374,50 @@ class BesideTorchTest(unittest.TestCase):
                 'schedule': {'kind': 'cosine', 'warmup_steps': 5, 'final_ratio': 0.1}}
         self.compare('code-lm', code_lm, spec, 20, weights_within=1e-2)
 
+    def test_outcome_over_seeds(self):
+        """What would take its place by mistake is no AdamW, or has another rate: each has to be told apart."""
+        (self.folder / 'text.txt').write_text((SOURCE / 'translate' / 'translate.cc').read_text())
+        spec = {'task': 'own-code-lm', 'batch': 24, 'lanes': 6, 'clip_norm': 1, 'steps': 80,
+                'parameters': {'layers': 1, 'width': 32, 'heads': 4, 'context': 32, 'dropout': 0},
+                'data': {'paths': [str(self.folder / 'text.txt')]},
+                'optimizer': {'kind': 'adamw', 'learning_rate': 0.003, 'weight_decay': 0.1},
+                'schedule': {'kind': 'cosine', 'warmup_steps': 5, 'final_ratio': 0.1}}
+        loops = {'theirs': {}, 'a rate that is 20 % wrong': {'rate_error': 0.8},
+                 'Adam, whose decay is part of the gradient': {
+                     'optimizer_of': lambda spec, parameters: torch.optim.Adam(
+                         parameters, lr=0, weight_decay=spec['optimizer']['weight_decay'])},
+                 'second moments as short as the first': {
+                     'optimizer_of': lambda spec, parameters: torch.optim.AdamW(
+                         parameters, lr=0, weight_decay=spec['optimizer']['weight_decay'], betas=(0.9, 0.9))}}
+        ours, theirs = [], {name: [] for name in loops}
+        for seed in SEEDS:
+            spec['seed'] = seed
+            first = self.begin_of('code-lm', spec)
+            self.muster_losses('code-lm', spec)
+            told = json.loads(muster('evaluate', '--dir', self.run_of(spec), '--plugins', PLUGINS / 'example_code-lm',
+                                     '--json'))
+            ours.append(told['metrics'])
+            for name, changed in loops.items():
+                model = code_lm(spec['parameters'], self.folder, None)
+                model.module.load_state_dict(first)
+                theirs[name].append(outcome(spec, model, told['samples'], **changed))
+
+        def mean(outcomes, metric):
+            return sum(one[metric] for one in outcomes) / len(outcomes)
+
+        def apart(name):
+            """How many tolerances the means are apart, at most."""
+            loss, other = mean(ours, 'loss'), mean(theirs[name], 'loss')
+            accuracy = abs(mean(ours, 'accuracy') - mean(theirs[name], 'accuracy'))
+            return max(abs(loss - other) / other / OUTCOME_TOLERANCE['loss'], accuracy / OUTCOME_TOLERANCE['accuracy'])
+        for name in loops:
+            each = ', '.join(f"{a['loss']:.4f} and {b['loss']:.4f}" for a, b in zip(ours, theirs[name]))
+            print(f"outcome, {name}: losses {each}; accuracy {mean(ours, 'accuracy'):.4f} and "
+                  f"{mean(theirs[name], 'accuracy'):.4f}; {apart(name):.2f} tolerances apart", file=sys.stderr)
+        self.assertLess(apart('theirs'), 1)
+        for name in loops.keys() - {'theirs'}:
+            self.assertGreater(apart(name), 1, name)
+
     def test_transformer(self):
         spec = {'task': 'own-transformer', 'batch': 24, 'lanes': 6, 'seed': 1, 'data': {'samples': 300},
                 'parameters': {'width': 32, 'heads': 4, 'encoder_layers': 2, 'decoder_layers': 2, 'feedforward': 64,
@@ -365,6 +449,4 @@ class BesideTorchTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if torch is None:
-        print('PyTorch cannot be imported:', WHY)
     unittest.main(verbosity=2)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Data sets beside Python's own readers: files that numpy, csv, safetensors and PIL write, and what they read of them.
+"""Data sets beside Python's own readers: files that numpy, csv, safetensors, h5py, PIL and PyTorch write, and what
+these read of them.
 
 MUSTER_PRINT_DATA_SET is the program that prints a data set's samples (print_data_set.cc).
 """
@@ -19,10 +20,7 @@ import numpy as np
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-try:
-    import torch
-except ImportError:
-    torch = None
+from needs_torch import needs_torch, torch
 
 PROGRAM = os.environ['MUSTER_PRINT_DATA_SET']
 
@@ -106,7 +104,7 @@ class DataTest(unittest.TestCase):
         self.assertEqual(list(ours)[-1], 'y')
         self.compare(ours, theirs)
 
-    @unittest.skipIf(torch is None, 'PyTorch is not installed')
+    @needs_torch
     def test_pt(self):
         x = torch.from_numpy(self.random.normal(size=(9, 4, 3)))
         values = {'f8': x, 'f4': x.float(), 'f2': x.half(), 'i8': (x * 50).long(), 'i4': (x * 50).int(),

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Exported weights beside Python's own readers: a small model is trained, exported in each format and loaded.
 
-MUSTER_PROGRAMS is the folder of the programs, MUSTER_PLUGINS that of the example's plug-in. What needs PyTorch is left out
-where it cannot be imported.
+MUSTER_PROGRAMS is the folder of the programs, MUSTER_PLUGINS that of the example's plug-in.
 """
 
 import json
@@ -15,10 +14,7 @@ import unittest
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-try:
-    import torch
-except (ImportError, OSError) as why:
-    torch, WHY = None, str(why)
+from needs_torch import needs_torch, torch
 
 MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
 PLUGINS = os.environ['MUSTER_PLUGINS']
@@ -89,7 +85,7 @@ class ExportTest(unittest.TestCase):
         for name, array in begun.items():
             self.assertTrue(np.array_equal(array, halves[name].astype(np.float32)), name)
 
-    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    @needs_torch
     def test_a_job_begins_with_what_torch_saves(self):
         torch.manual_seed(3)
         module = torch.nn.Module()
@@ -99,7 +95,7 @@ class ExportTest(unittest.TestCase):
         for name, array in self.begun(f'initial.file={file}').items():
             self.assertTrue(np.array_equal(array, module.state_dict()[name].numpy()), name)
 
-    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    @needs_torch
     def test_pt(self):
         tensors = load_file(self.export('safetensors', '--optimizer'))
         model = torch.load(self.export('pt'), weights_only=True)
@@ -124,10 +120,11 @@ class ExportTest(unittest.TestCase):
             parameter.grad = torch.ones_like(parameter)
         optimizer.step()
 
-    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    @needs_torch
     def test_pt_of_groups_and_a_moving_average(self):
         with open(self.path('groups.yaml'), 'w') as out:
-            json.dump({'task': 'mlp', 'parameters': {'hidden': 12}, 'data': {'paths': [self.path('rows.csv')]},
+            json.dump({'task': 'mlp', 'parameters': {'hidden': 12},
+                       'data': {'paths': [self.path('rows.csv')], 'format': 'csv', 'header': False, 'label': '3'},
                        'batch': 12, 'lanes': 6, 'steps': 6, 'ema': {'decay': 0.5},
                        'optimizer': {'kind': 'rmsprop', 'learning_rate': 0.01, 'weight_decay': 0.1},
                        'groups': [{'match': '*.bias', 'learning_rate_factor': 0.5, 'weight_decay': 0}]}, out)
@@ -148,7 +145,7 @@ class ExportTest(unittest.TestCase):
             parameter.grad = torch.ones_like(parameter)
         optimizer.step()
 
-    @unittest.skipIf(torch is None, 'there is no PyTorch')
+    @needs_torch
     def test_libtorch(self):
         tensors = load_file(self.export('safetensors'))
         archive = torch.jit.load(self.export('libtorch'))
@@ -159,6 +156,4 @@ class ExportTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if torch is None:
-        print('PyTorch cannot be imported:', WHY)
     unittest.main(verbosity=2)

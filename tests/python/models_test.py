@@ -2,7 +2,7 @@
 """Models without C++: one that PyTorch scripts and saves is trained by Muster, and one that a job lists; the trained
 weights go back into PyTorch's module.
 
-MUSTER_PROGRAMS is the folder of the programs. Without PyTorch there is nothing to test.
+MUSTER_PROGRAMS is the folder of the programs.
 """
 
 import json
@@ -11,11 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-try:
-    import torch
-    from torch import nn
-except (ImportError, OSError) as why:
-    torch, WHY = None, str(why)
+from needs_torch import needs_torch, nn, torch
 
 MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
 ROWS = 96
@@ -47,9 +43,9 @@ if torch is not None:
             return self.head(torch.tanh(self.again(torch.tanh(self.body(x))))) * self.scale
 
 
-@unittest.skipIf(torch is None, 'there is no PyTorch')
 class ModelsTest(unittest.TestCase):
 
+    @needs_torch
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -129,6 +125,4 @@ class ModelsTest(unittest.TestCase):
 
 
 if __name__ == '__main__':
-    if torch is None:
-        print('PyTorch cannot be imported:', WHY)
     unittest.main(verbosity=2)

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -33,11 +34,29 @@ workers: 2
 checkpoint: {{every_steps: 10}}
 '''
 
+# One whose model makes text in the end, and is measured on data of its own while it is trained.
+LANGUAGE = '''
+name: words
+task: code-lm
+parameters: {layers: 1, width: 16, heads: 2, context: 16}
+data: {paths: [text]}
+validation: {paths: [held-out], every_steps: 4}
+batch: 8
+lanes: 2
+steps: 12
+optimizer: {kind: adamw, learning_rate: 0.01}
+'''
+
 # All copies of a state at once, so that the job goes back to its checkpoint.
 FAULTS = '''
 - {at_step: 25, kill: worker-0}
 - {at_step: 25, kill: worker-1}
 '''
+
+
+def printable_lines(text):
+    """As people are shown what others made: control characters as C++ writes them."""
+    return re.sub(r'[^\t\n\x20-\x7e\xa0-\U0010ffff]', lambda found: f'\\x{ord(found[0]):02x}', text)
 
 
 class TensorBoardTest(unittest.TestCase):
@@ -81,16 +100,27 @@ class TensorBoardTest(unittest.TestCase):
 
     def assert_shows(self, seen, history):
         """Every value of the history once, and nothing else."""
-        for tag in ('loss', 'learning_rate', 'gradient_norm', 'samples_per_second'):
+        measured = sorted({tag for step in history for tag in step if tag.startswith('validation.')})
+        self.assertEqual(sorted(tag for tag in seen.Tags()['scalars'] if tag.startswith('validation.')), measured)
+        for tag in ('loss', 'learning_rate', 'gradient_norm', 'samples_per_second', *measured):
             with self.subTest(tag):
                 told = {}
                 for event in seen.Scalars(tag) if tag in seen.Tags()['scalars'] else []:
                     self.assertNotIn(event.step, told, 'twice')
                     told[event.step] = event.value
-                history_of = {step['step']: step[tag] for step in history if step[tag] is not None}
+                history_of = {step['step']: step[tag] for step in history if step.get(tag) is not None}
                 self.assertEqual(list(told), list(history_of))
                 for step, value in history_of.items():
                     self.assertTrue(math.isclose(told[step], value, rel_tol=1e-6), f'{told[step]} for {value}')
+
+    def text(self, seen, tag):
+        """What the plug-in for text shows, without the four blanks that make code of a line."""
+        self.assertEqual(seen.SummaryMetadata(tag).plugin_data.plugin_name, 'text')
+        [text] = seen.Tensors(tag)
+        lines = tensor_util.make_ndarray(text.tensor_proto).item().decode().split('\n')
+        for line in lines:
+            self.assertTrue(line.startswith('    '), line)
+        return text.step, '\n'.join(line[4:] for line in lines)
 
     def test_a_job_that_goes_back_has_each_step_once(self):
         self.train('--faults', 'faults.yaml')
@@ -132,9 +162,28 @@ class TensorBoardTest(unittest.TestCase):
         content = seen.SummaryMetadata('_hparams_/session_end_info').plugin_data.content
         end = plugin_data_pb2.HParamsPluginData.FromString(content).session_end_info
         self.assertEqual(end.status, 1, 'STATUS_SUCCESS')
-        self.assertEqual(seen.SummaryMetadata('specification').plugin_data.plugin_name, 'text')
-        [text] = seen.Tensors('specification')
-        self.assertIn('    name: seen\n', tensor_util.make_ndarray(text.tensor_proto).item().decode())
+        self.assertIn('name: seen\n', self.text(seen, 'specification')[1])
+
+    def test_what_is_measured_and_the_text_that_the_model_makes(self):
+        for folder, words in (('text', 'workers add lanes'), ('held-out', 'a server sums lanes')):
+            (self.root / folder).mkdir()
+            (self.root / folder / 'text.txt').write_text(''.join(f'{words} {i * i}. ' for i in range(200)))
+        (self.root / 'job.yaml').write_text(LANGUAGE)
+        result = json.loads(self.train('--json').splitlines()[-1])
+        history = self.history()
+        seen = self.read(self.run_of(self.folder / 'tensorboard'))
+        self.assert_shows(seen, history)
+        for tag in ('validation.loss', 'validation.perplexity', 'validation.accuracy'):
+            self.assertEqual([event.step for event in seen.Scalars(tag)], [4, 8], tag)
+        step, text = self.text(seen, 'sample')
+        self.assertEqual(step, 11)
+        self.assertGreater(len(result['sample']), 100)
+        self.assertEqual(text, printable_lines(result['sample']))
+        # A run that is written afterwards has them, too.
+        self.muster('tensorboard', '--dir', self.folder, '-o', 'board')
+        later = self.read(self.run_of(self.root / 'board'))
+        self.assert_shows(later, history)
+        self.assertEqual(self.text(later, 'sample'), (step, text))
 
     def test_what_has_been_is_the_same(self):
         self.train('--faults', 'faults.yaml')
