@@ -744,6 +744,8 @@ void JobRun::LearnEnvironment(const Join& worker) {
   if (const std::string left_out = InitialLeftOut(worker.environment); !left_out.empty())
     Say("state", absl::StrCat("of initial.file, ", Cut(left_out)));
   SayWarmup(worker.environment.samples);
+  const std::string note = NoteOnBatchNorm(journal_.spec.training, worker.environment.tensors);
+  if (!note.empty()) Say("note", absl::StrCat("note: ", note));
 }
 
 // How long epochs are is known now, where the specification does not say it.

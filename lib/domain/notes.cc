@@ -1,7 +1,11 @@
 #include "lib/domain/notes.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/plural.h"
+#include "lib/base/printable.h"
 
 namespace muster {
 
@@ -38,6 +42,26 @@ std::string NoteOnWarmup(const TrainingSpec& training, uint64_t samples) {
           : absl::StrCat("the ", Plural(steps, "step"), " of ", Plural(training.epochs, "epoch"));
   return absl::StrCat("schedule.warmup_steps (", training.schedule.warmup_steps, ") is more than ",
                       length, ": the learning rate never reaches its full size");
+}
+
+std::string NoteOnBatchNorm(const TrainingSpec& training, const std::vector<TensorSpec>& tensors) {
+  // Of fewer samples, mean and variance say little of the data.
+  constexpr int64_t kEnough = 8;
+  const int64_t lanes = training.lanes;
+  if (lanes < 1 || training.batch >= kEnough * lanes) return "";
+  const auto of = std::find_if(tensors.begin(), tensors.end(), [](const TensorSpec& tensor) {
+    return tensor.kind == TensorKind::kBuffer && absl::EndsWith(tensor.name, "running_mean");
+  });
+  if (of == tensors.end()) return "";
+  const int64_t few = training.batch / lanes;
+  const std::string samples = few == 0 ? "at most 1 sample"
+                              : training.batch % lanes > 0
+                                  ? absl::StrCat(few, " or ", few + 1, " samples")
+                                  : Plural(few, "sample");
+  return absl::StrCat("the model has batch norm (", Cut(Printable(of->name)),
+                      "), which looks at each lane alone, and a lane has ", samples, " (batch ",
+                      training.batch, ", lanes ", lanes,
+                      "): take a larger batch, or fewer lanes, so that it has ", kEnough);
 }
 
 }  // namespace muster

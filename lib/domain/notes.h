@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/domain/job.h"
+#include "muster/tensor.h"
 
 namespace muster {
 
@@ -16,5 +17,8 @@ std::vector<std::string> NotesOn(const JobSpec& spec);
 
 // Empty, or that a warm-up is longer than a job of so many samples.
 std::string NoteOnWarmup(const TrainingSpec& training, uint64_t samples);
+
+// Empty, or that lanes are too small for the batch norm that these tensors of a model show.
+std::string NoteOnBatchNorm(const TrainingSpec& training, const std::vector<TensorSpec>& tensors);
 
 }  // namespace muster

@@ -4,7 +4,10 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -183,6 +186,28 @@ TEST_P(Programs, TellsItsVersion) {
   Program program(Arguments({"--version"}));
   EXPECT_EQ(program.End(), 0);
   EXPECT_EQ(program.output(), absl::StrCat(kVersion, "\n"));
+}
+
+TEST(Tasks, APlugInThatCannotBeReadEndsItWith64AndTheOthersAreListed) {
+  const std::string folder = testing::TempDir() + "programs-plugins-" + std::to_string(getpid());
+  std::filesystem::create_directory(folder);
+  const auto tasks = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {std::string(MUSTER_BIN_DIR) + "/muster-worker", "tasks",
+                                      "--plugins", folder};
+    words.insert(words.end(), more.begin(), more.end());
+    Program program(words);
+    const int code = program.End();
+    return std::pair(code, program.output());
+  };
+  EXPECT_EQ(tasks({}).first, 0) << "a folder without any";
+  std::ofstream(folder + "/broken.so") << "no library";
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"--json"}, {"counting"}, {"counting", "--json"}}) {
+    const auto [code, said] = tasks(more);
+    EXPECT_EQ(code, 64) << said;
+    EXPECT_THAT(said, AllOf(HasSubstr("broken.so"), HasSubstr("counting")));
+  }
+  std::filesystem::remove_all(folder);
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Programs, testing::Values("muster-worker", "muster-server"));

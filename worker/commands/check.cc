@@ -13,6 +13,7 @@
 #include "lib/domain/grid.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/left_out.h"
+#include "lib/domain/notes.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/update_rules.h"
 #include "lib/kernels/fingerprint.h"
@@ -220,6 +221,9 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   if (options.gradients > 0 && report.lane.is_finite)
     MUSTER_RETURN_IF_ERROR(bench.CompareGradient(options.gradients, report));
   Judge(report);
+  report.notes = NotesOn(spec);
+  if (std::string note = NoteOnBatchNorm(spec.training, report.tensors); !note.empty())
+    report.notes.push_back(std::move(note));
   return report;
 }
 

@@ -76,7 +76,8 @@ struct CheckReport {
   int64_t parameters = 0;  // elements of all of them
   uint64_t samples = 0;
   std::string data_hash;
-  std::string left_out;  // of the data
+  std::string left_out;             // of the data
+  std::optional<uint64_t> bytes{};  // of the data's files; nothing: the task makes its data
   std::optional<CheckedValidation> validation{};
   std::optional<CheckedInitial> initial{};
   int64_t steps_per_epoch = 0;
@@ -84,7 +85,8 @@ struct CheckReport {
   CheckedLane lane;
   CheckedMemory memory;
   std::vector<CheckedGradient> gradients;
-  std::vector<std::string> problems;  // sentences; with one the job is not fit to run
+  std::vector<std::string> notes{};   // sentences: what is allowed and yet hardly meant
+  std::vector<std::string> problems;  // likewise; with one the job is not fit to run
 };
 
 struct CheckOptions {

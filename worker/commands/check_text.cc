@@ -125,7 +125,9 @@ std::string CheckAsText(const CheckReport& report) {
                                      Size(BytesOfAll(report))));
   text += TensorTable(report);
   if (report.initial) text += Line("initial", Printable(InitialLine(*report.initial)));
-  text += Line("data", absl::StrCat(Plural(static_cast<int64_t>(report.samples), "sample"),
+  const std::string bytes =
+      report.bytes ? absl::StrCat(" of ", Size(static_cast<int64_t>(*report.bytes))) : "";
+  text += Line("data", absl::StrCat(Plural(static_cast<int64_t>(report.samples), "sample"), bytes,
                                     ", content ", report.data_hash.substr(0, kShownHash)));
   if (!report.left_out.empty()) text += Line("", absl::StrCat("left out: ", report.left_out));
   if (report.validation) {
@@ -148,6 +150,7 @@ std::string CheckAsText(const CheckReport& report) {
   text += Line("first lane", LaneLine(report.lane));
   text += Line("memory", MemoryLine(report.memory));
   if (!report.gradients.empty()) text += "gradient\n" + GradientTable(report.gradients);
+  for (const std::string& note : report.notes) text += Line("note", note);
   for (const std::string& problem : report.problems) text += Line("problem", problem);
   if (report.problems.empty()) text += "The job is fit to run.\n";
   return text;
@@ -174,6 +177,7 @@ std::string CheckAsJson(const CheckReport& report) {
   }
   json["parameters"] = report.parameters;
   json["samples"] = report.samples;
+  if (report.bytes) json["data_bytes"] = *report.bytes;
   json["data_hash"] = report.data_hash;
   if (!report.left_out.empty()) json["data_left_out"] = report.left_out;
   if (report.validation) {
@@ -204,6 +208,7 @@ std::string CheckAsJson(const CheckReport& report) {
                                  {"difference", Number(g.difference)},
                                  {"uncertainty", Number(g.uncertainty)},
                                  {"agrees", g.agrees}});
+  json["notes"] = report.notes;
   json["problems"] = report.problems;
   return json.dump() + "\n";
 }

@@ -93,7 +93,7 @@ int TellTasks(const Words& words) {
   } else {
     std::cout << (words.task.empty() ? TasksAsText(tasks) : TaskAsText(tasks.front()));
   }
-  return kExitDone;
+  return found->refused.empty() ? kExitDone : kExitBadConfiguration;
 }
 
 absl::StatusOr<JobSpec> SpecOnInput() {
@@ -137,6 +137,11 @@ int CheckJob(const Words& words) {
       Check(*spec, *made->task, measures->get(), {.gradients = words.gradients});
   if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfModel(report.status()));
   report->plugin = made->plugin;
+  if (!spec->training.data.paths.empty()) {
+    const absl::StatusOr<uint64_t> bytes = BytesOfFiles(spec->training.data);
+    if (!bytes.ok()) return Refuse(kCheck, bytes.status(), ExitCodeOfModel(bytes.status()));
+    report->bytes = *bytes;
+  }
   std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
   return report->problems.empty() ? kExitDone : kExitBadConfiguration;
 }

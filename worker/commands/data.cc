@@ -5,7 +5,9 @@
 
 #include "absl/time/clock.h"
 #include "lib/base/status.h"
+#include "lib/data/byte_source.h"
 #include "lib/data/element.h"
+#include "lib/data/file_walk.h"
 #include "lib/data/opened_data.h"
 #include "lib/data/prepared_set.h"
 #include "muster/corpus.h"
@@ -62,6 +64,23 @@ absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
   for (size_t f = 0; f < stored.size(); ++f)
     inspected.fields.push_back(Field(stored[f], set->Fields()[f], batch.row(f, 0)));
   return inspected;
+}
+
+absl::StatusOr<uint64_t> BytesOfFiles(const DataSpec& data) {
+  const uint64_t most = data.format == DataFormat::kText ? data.max_bytes : 0;  // 0: all
+  uint64_t bytes = 0;
+  const auto full = [&] { return most > 0 && bytes >= most; };
+  const auto take = [&](const WalkedFile& file) -> std::string {
+    const absl::StatusOr<FileStamp> stamp = StampOf(file.path.string(), file.below.string());
+    if (!stamp.ok()) return std::string(stamp.status().message());
+    // What cannot be opened is none of the data.
+    if (const absl::Status opened = FileSource(file.path.string()).status(); !opened.ok())
+      return std::string(opened.message());
+    bytes += stamp->bytes;
+    return "";
+  };
+  MUSTER_RETURN_IF_ERROR(WalkFiles(data, full, take).status());
+  return full() ? most : bytes;
 }
 
 absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::string& folder,

@@ -31,6 +31,10 @@ struct InspectedData {
 // Opens the files and reads the first sample. Errors as OpenDataSet.
 absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training);
 
+// How many bytes the files have that a job reads; of text, to data.max_bytes. Nothing is read of
+// them. Errors as WalkFiles (lib/data/file_walk.h).
+absl::StatusOr<uint64_t> BytesOfFiles(const DataSpec& data);
+
 struct HashedData {
   std::string hash;
   uint64_t samples = 0;   // 0: text that is cut into samples by a task

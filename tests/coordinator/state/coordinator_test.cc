@@ -2504,6 +2504,25 @@ TEST(Jobs, AWarmupThatIsLongerThanTheEpochsIsToldOnceTheyAreKnown) {
   }
 }
 
+// Only a worker knows what the model is made of.
+TEST(Jobs, BatchNormOverFewSamplesIsToldOnceTheModelIsKnown) {
+  for (const int32_t batch : {31, 32}) {  // of 4 lanes
+    Desk desk;
+    JobSpec spec = SpecOf(1, 2);
+    spec.training.batch = batch;
+    desk.Give(Submit{"job", spec});
+    NumericEnvironment environment = Environment();
+    environment.tensors.push_back({"1.running_mean", {8}, TensorKind::kBuffer});
+    const auto note = HasSubstr("note: the model has batch norm (1.running_mean)");
+    EXPECT_THAT(desk.Told(), Not(Contains(note)));
+    desk.Join(kA, "job", environment);
+    if (batch < 32)
+      EXPECT_THAT(desk.Told(), Contains(note));
+    else
+      EXPECT_THAT(desk.Told(), Not(Contains(note)));
+  }
+}
+
 // The view may be large, and is the same for all.
 TEST(Restart, WhoIsActiveInTheLastViewIsNotToldItAgain) {
   Desk before;

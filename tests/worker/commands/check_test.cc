@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/kernels/float_env.h"
@@ -25,12 +26,12 @@ enum class Fault { kNone, kWrongGradient, kCarriesOver, kNotFinite, kZeroGradien
 // Each sample pulls all parameters towards its id: loss Σ (p - id)² / 2 over parameters.
 class Pulling final : public Task {
  public:
-  explicit Pulling(Fault fault) : fault_(fault) {}
+  explicit Pulling(Fault fault, std::string buffer = "batches")
+      : fault_(fault), buffer_(std::move(buffer)) {}
 
   std::vector<TensorSpec> Tensors() const override {
-    return {{"weight", {3, 5}},
-            {"bias", {5}},
-            {"batches", {}, TensorKind::kBuffer, TensorType::kInt64}};
+    return {
+        {"weight", {3, 5}}, {"bias", {5}}, {buffer_, {}, TensorKind::kBuffer, TensorType::kInt64}};
   }
   uint64_t SampleCount() const override { return 10; }
   std::string DataHash() const override { return "0123456789abcdef0123456789abcdef"; }
@@ -71,6 +72,7 @@ class Pulling final : public Task {
   }
 
   const Fault fault_;
+  const std::string buffer_;
   FlatSpace space_;
   int lanes_ = 0;
 };
@@ -185,6 +187,27 @@ TEST(CheckTest, TellsOfEachTensorWhatItBeginsWith) {
   EXPECT_EQ(Check(spec, again, nullptr, {}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(CheckTest, TheBytesOfTheDataAreTold) {
+  CheckReport report = ReportOf(Fault::kNone);
+  report.bytes = 1536;
+  EXPECT_THAT(CheckAsText(report), HasSubstr("data         10 samples of 1.5 KiB, content "));
+  EXPECT_EQ(nlohmann::json::parse(CheckAsJson(report))["data_bytes"], 1536);
+}
+
+TEST(CheckTest, WhatIsHardlyMeantIsNotedAndTheJobIsFitToRun) {
+  EXPECT_THAT(ReportOf(Fault::kNone).notes, IsEmpty());
+  Pulling task(Fault::kNone, "1.running_mean");
+  JobSpec spec = Spec();
+  spec.training.lanes = 1;
+  const absl::StatusOr<CheckReport> report = Check(spec, task, nullptr, {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->notes,
+              ElementsAre(HasSubstr("1 lane for 2 workers"), HasSubstr("a lane has 4 samples")));
+  EXPECT_THAT(CheckAsText(*report), HasSubstr("\nnote         the model has batch norm (1.run"));
+  EXPECT_THAT(CheckAsText(*report), HasSubstr("The job is fit to run."));
+  EXPECT_EQ(nlohmann::json::parse(CheckAsJson(*report))["notes"].size(), 2U);
+}
+
 TEST(CheckTest, PeopleAndProgramsReadTheSame) {
   const CheckReport report = ReportOf(Fault::kWrongGradient, 40);
   const std::string text = CheckAsText(report);
@@ -197,6 +220,7 @@ TEST(CheckTest, PeopleAndProgramsReadTheSame) {
   EXPECT_EQ(json["tensors"][2]["type"], "int64");
   EXPECT_EQ(json["memory"]["worker"], report.memory.worker());
   EXPECT_EQ(json["problems"].size(), 1U);
+  EXPECT_FALSE(json.contains("data_bytes")) << "it reads no files";
   EXPECT_TRUE(
       nlohmann::json::parse(CheckAsJson(ReportOf(Fault::kNotFinite)))["lane"]["loss"].is_null());
 }

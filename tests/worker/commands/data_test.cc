@@ -70,6 +70,29 @@ TEST_F(Data, TextIsABunchOfBytes) {
   EXPECT_EQ(hashed->hash, ContentHash({"some text"}));
 }
 
+TEST_F(Data, BytesAreThoseOfTheFiles) {
+  files_.Write("d/a.txt", "some text");
+  files_.Write("d/b/c.txt", "more");
+  const struct {
+    const char* data;
+    uint64_t bytes;
+  } cases[] = {{"format: text", 13},
+               {"format: text, max_bytes: 13", 13},
+               {"format: text, max_bytes: 12", 12},
+               {"format: text, max_bytes: 3", 3},
+               {"format: text, suffixes: [.none]", 0},
+               {"format: images", 13}};
+  for (const auto& [data, bytes] : cases) {
+    const auto found = BytesOfFiles(Spec(data).training.data);
+    ASSERT_TRUE(found.ok()) << data << found.status();
+    EXPECT_EQ(*found, bytes) << data;
+  }
+  JobSpec nowhere = Spec("format: text");
+  nowhere.training.data.paths = {files_.root() + "/nowhere"};
+  EXPECT_EQ(BytesOfFiles(nowhere.training.data).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(Data, TheHashIsThatOfTheDataSet) {
   files_.Write("d/x.npy", Npy("<i4", {2}, "12345678"));
   const JobSpec spec = Spec("format: numpy");
