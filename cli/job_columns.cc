@@ -4,11 +4,14 @@
 #include <cmath>
 #include <cstddef>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "cli/format.h"
 #include "lib/base/printable.h"
+#include "lib/domain/best_state.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::cli {
@@ -85,9 +88,17 @@ Cell SpecCell(const JobAnswer& job, absl::string_view path) {
   return cell;
 }
 
+// What a metric was when the job was measured last.
+Cell MeasuredCell(const JobAnswer& job, absl::string_view metric) {
+  for (const MetricValue& of : job.validation)
+    if (of.metric == metric && of.value) return {absl::StrFormat("%.4g", *of.value), *of.value};
+  return {};
+}
+
 Cell CellOf(const JobAnswer& job, const std::string& column) {
   absl::string_view path = column;
   if (absl::ConsumePrefix(&path, kSpec)) return SpecCell(job, path);
+  if (absl::ConsumePrefix(&path, kMeasuredPrefix)) return MeasuredCell(job, path);
   for (const Column& known : kColumns)
     if (column == known.name) return known.of(job);
   return {};
@@ -110,13 +121,17 @@ bool IsLess(const SortKey& a, const SortKey& b, bool is_reverse) {
 absl::Status CheckJobColumn(const std::string& option, const std::string& name) {
   std::vector<std::string> names;
   for (const Column& column : kColumns) names.emplace_back(column.name);
+  const auto is_of = [&](absl::string_view prefix) {
+    return absl::StartsWith(name, prefix) && name.size() > prefix.size();
+  };
   const bool is_known = std::find(names.begin(), names.end(), name) != names.end() ||
-                        (name.starts_with(kSpec) && name.size() > sizeof kSpec - 1);
+                        is_of(kSpec) || is_of(kMeasuredPrefix);
   if (is_known) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(option, ": there is no column '", Cut(Printable(name)), "'; there are ",
                    absl::StrJoin(names, ", "),
-                   " and spec.FIELD for each field of a job's specification, as in spec.batch"));
+                   ", spec.FIELD for each field of a job's specification, as in spec.batch, and "
+                   "validation.METRIC for each metric that it measures, as in validation.loss"));
 }
 
 JobRow RowOf(const JobAnswer& job, const std::vector<std::string>& columns,

@@ -26,8 +26,8 @@ struct JobRow {
 absl::Status CheckJobColumn(const std::string& option, const std::string& name);
 
 // With a cell for each of `columns`, to be put in order by the column `sort` (empty: by none). Both
-// name columns that there are: those of the table in job_columns.cc, or spec.FIELD for any field of
-// the job's specification.
+// name columns that there are: those of the table in job_columns.cc, spec.FIELD for any field of
+// the job's specification, or validation.METRIC for what was measured last.
 JobRow RowOf(const JobAnswer& job, const std::vector<std::string>& columns,
              const std::string& sort);
 

@@ -72,6 +72,16 @@ int64_t LengthOf(const Json& object, const char* list) {
   return it != object.end() && it->is_array() ? static_cast<int64_t>(it->size()) : 0;
 }
 
+std::vector<MetricValue> ValidationIn(const Json& object) {
+  std::vector<MetricValue> metrics;
+  for (const Json& entry : ListIn(object, "validation")) {
+    MetricValue& metric = metrics.emplace_back();
+    Read(entry, "metric", metric.metric);
+    Read(entry, "value", metric.value);
+  }
+  return metrics;
+}
+
 MemberAnswer MemberFrom(const Json& object) {
   MemberAnswer member;
   Read(object, "name", member.name);
@@ -121,6 +131,7 @@ JobAnswer StatusFrom(const Json& object) {
   Read(object, "epochs", job.epochs);
   Read(object, "samples", job.samples);
   Read(object, "loss", job.loss);
+  job.validation = ValidationIn(object);
   Read(object, "digest", job.digest);
   Read(object, "digest_step", job.digest_step);
   Read(object, "sample", job.sample);
@@ -362,11 +373,7 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     Read(entry, "samples_per_second", step.samples_per_second);
     Read(entry, "samples", step.samples);
     Read(entry, "seconds", step.seconds);
-    for (const Json& of : ListIn(entry, "validation")) {
-      MetricValue& measured = step.validation.emplace_back();
-      Read(of, "metric", measured.metric);
-      Read(of, "value", measured.value);
-    }
+    step.validation = ValidationIn(entry);
   }
   Read(object, "next", page.next);
   return page;

@@ -48,6 +48,8 @@ struct JobAnswer {
   int64_t epochs = 0;
   int64_t samples = 0;
   double loss = 0;  // not a number before the first step
+  // Each metric that it measures, as it was last; without a value: not yet, or it is not finite.
+  std::vector<MetricValue> validation{};
   std::string digest;
   std::string sample;  // text that the trained model made; empty: none
   int64_t digest_step = -1;

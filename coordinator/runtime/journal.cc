@@ -16,6 +16,7 @@
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
+#include "lib/domain/validation.h"
 #include "lib/wire/journal_codec.h"
 
 namespace muster::coordinator {
@@ -207,6 +208,16 @@ absl::StatusOr<HostRecord> DecodeHost(std::string_view bytes) {
                     .revoked = !fields["revoked"].empty()};
 }
 
+// One that was skipped has lost its measures.
+void NoteMeasured(const StepRecord& record, JobTail& tail) {
+  if (!record.measures.empty())
+    tail.measured = MeasuredEntry{record.lineage, record.step, record.measures};
+}
+// Whoever reads the record for itself says that it is damaged.
+void NoteMeasured(const std::string& record, JobTail& tail) {
+  if (const auto decoded = DecodeStepRecord(record); decoded.ok()) NoteMeasured(*decoded, tail);
+}
+
 // Adds changes to a batch, and to what will be known of their jobs once it is written.
 struct Writer {
   const Journal& journal;
@@ -227,8 +238,10 @@ struct Writer {
     for (const StepRecord& record : change.records) {
       batch.Put(kLedger, LedgerKey(change.job, kRecord, record.lineage, record.step),
                 EncodeRecordedStep({record, now}));
-      TailOf(change.job).loss = MeanLoss(record);
-      TailOf(change.job).pace.Add(now, record.step);
+      JobTail& tail = TailOf(change.job);
+      tail.loss = MeanLoss(record);
+      NoteMeasured(record, tail);
+      tail.pace.Add(now, record.step);
     }
   }
   // With what is known once all is written.
@@ -516,6 +529,11 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
   const Step marked = std::max(lineage.fork, job.recorded);
   Step next = marked;
   std::string last;
+  JobTail& tail = tails_[job.id];
+  const auto measures = [&](Step step) {
+    const uint64_t samples = job.environment ? job.environment->samples : 0;
+    return samples > 0 && IsMeasuredIn(job.spec.training, samples, step);
+  };
   const std::string prefix = LedgerPrefix(job.id, kRecord, lineage.number);
   MUSTER_RETURN_IF_ERROR(kv_->Scan(kLedger, LedgerKey(job.id, kRecord, lineage.number, next),
                                    PrefixEnd(prefix),
@@ -523,12 +541,17 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
                                      if (ReadBigEndian(key.substr(prefix.size())) != next.value())
                                        return false;
                                      last = std::string(value);
+                                     if (measures(next)) NoteMeasured(last, tail);
                                      ++next;
                                      return true;
                                    }));
   recovered.recorded[job.id] = next;
   MUSTER_ASSIGN_OR_RETURN(recovered.recent[job.id], LoadRecent(job, next));
-  JobTail& tail = tails_[job.id];
+  if (tail.measured && !OnAncestry(job.lineages, tail.measured->lineage, tail.measured->step))
+    tail.measured.reset();
+  // What a rewind has left out was not the last one that counts.
+  if (!tail.measured)
+    for (const auto& [step, record] : recovered.recent[job.id].records) NoteMeasured(record, tail);
   if (!last.empty()) {
     const auto record = DecodeStepRecord(last);
     if (!record.ok())

@@ -359,9 +359,45 @@ void ReadJob(FieldReader& read, JobJournal& job) {
   if (read.Find("owner") != nullptr) read.Text("owner", job.owner);
 }
 
+std::string BitsOf(double number) { return Whole(std::bit_cast<uint64_t>(number)); }
+
+void ReadBits(FieldReader& read, const std::string& name, double& to) {
+  int64_t bits = 0;
+  read.Signed(name, bits);
+  to = std::bit_cast<double>(bits);
+}
+
+std::string MeasureField(size_t index, const char* part) {
+  return absl::StrCat("measure/", index, "/", part);
+}
+
+void AddMeasured(const MeasuredEntry& entry, Fields& fields) {
+  fields["measured_lineage"] = absl::StrCat(entry.lineage.value());
+  fields["measured_step"] = absl::StrCat(entry.step.value());
+  for (size_t m = 0; m < entry.measures.size(); ++m) {
+    fields[MeasureField(m, "sum")] = BitsOf(entry.measures[m].sum);
+    fields[MeasureField(m, "weight")] = BitsOf(entry.measures[m].weight);
+  }
+}
+
+void ReadMeasured(FieldReader& read, std::optional<MeasuredEntry>& to) {
+  if (read.Find("measured_step") == nullptr) return;
+  MeasuredEntry& entry = to.emplace();
+  int64_t number = 0;
+  read.Number("measured_lineage", number);
+  entry.lineage = LineageNumber(number);
+  read.Number("measured_step", number);
+  entry.step = Step(number);
+  for (size_t m = 0; read.Find(MeasureField(m, "sum")) != nullptr; ++m) {
+    Measure& measure = entry.measures.emplace_back();
+    ReadBits(read, MeasureField(m, "sum"), measure.sum);
+    ReadBits(read, MeasureField(m, "weight"), measure.weight);
+  }
+}
+
 void AddTail(const JobTail& tail, Fields& fields) {
-  if (tail.loss)
-    fields["loss"] = absl::StrCat(static_cast<int64_t>(std::bit_cast<uint64_t>(*tail.loss)));
+  if (tail.loss) fields["loss"] = BitsOf(*tail.loss);
+  if (tail.measured) AddMeasured(*tail.measured, fields);
   if (!tail.fingerprint) return;
   fields["fingerprint"] = EncodeFingerprintPart(tail.fingerprint->value);
   fields["fingerprint_lineage"] = absl::StrCat(tail.fingerprint->lineage.value());
@@ -370,10 +406,8 @@ void AddTail(const JobTail& tail, Fields& fields) {
 
 void ReadTail(FieldReader& read, JobTail& tail) {
   int64_t number = 0;
-  if (read.Find("loss") != nullptr) {
-    read.Signed("loss", number);
-    tail.loss = std::bit_cast<double>(static_cast<uint64_t>(number));
-  }
+  if (read.Find("loss") != nullptr) ReadBits(read, "loss", tail.loss.emplace());
+  ReadMeasured(read, tail.measured);
   if (read.Find("fingerprint") == nullptr) return;
   FingerprintEntry& entry = tail.fingerprint.emplace();
   read.Part("fingerprint", DecodeFingerprintPart, entry.value);

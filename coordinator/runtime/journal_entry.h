@@ -6,10 +6,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/pace.h"
 #include "coordinator/state/job_state.h"
+#include "lib/domain/measure.h"
 
 namespace muster::coordinator {
 
@@ -28,11 +30,20 @@ struct FingerprintEntry {
   bool operator==(const FingerprintEntry&) const = default;
 };
 
+// Of the last step that measured. The measures are of the state before it.
+struct MeasuredEntry {
+  LineageNumber lineage;
+  Step step;
+  std::vector<Measure> measures{};
+  bool operator==(const MeasuredEntry&) const = default;
+};
+
 // What is known of a job's last step. In the journal as of its last entry: for a job that can go on
 // the ledger knows better.
 struct JobTail {
   std::optional<double> loss;  // mean of the last record
   std::optional<FingerprintEntry> fingerprint;
+  std::optional<MeasuredEntry> measured{};
   Pace pace{};  // only in memory
 };
 

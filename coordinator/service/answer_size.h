@@ -31,6 +31,7 @@ inline size_t AboutBytesOf(const JobInfo& info) {
   for (const std::string& path : training.data.paths) bytes += path.size() + 4;
   for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
   bytes += training.initial.file.size() + 4;
+  for (const MetricValue& of : info.validation) bytes += of.metric.size() + 64;
   for (const PrefixChange& change : training.initial.map)
     bytes += change.from.size() + change.to.size() + 32;
   for (const auto& [name, value] : training.parameters)

@@ -15,6 +15,7 @@
 #include "coordinator/runtime/job_events.h"
 #include "coordinator/runtime/job_history.h"
 #include "coordinator/state/rights.h"
+#include "lib/domain/history.h"
 #include "lib/domain/job.h"
 
 namespace muster {
@@ -62,6 +63,10 @@ struct JobInfo {
   int64_t epochs = 0;
   uint64_t samples = 0;  // used in the recorded steps
   std::optional<double> loss;
+  // The metrics that it measures on validation data, and what each was last; without a value: it is
+  // not measured yet, or is not finite. Empty: it measures none, or nobody knows them yet.
+  std::vector<MetricValue> validation{};
+  std::optional<int64_t> validation_step{};  // of whose first state that is; nothing: of none yet
   std::string digest;
   int64_t digest_step = 0;
   // Once the job is over: the exit code of a program that waited for its end. 0 done, 67 a person

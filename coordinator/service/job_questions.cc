@@ -33,6 +33,7 @@
 #include "lib/domain/ledger.h"
 #include "lib/domain/member_name.h"
 #include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
 #include "lib/task/registry.h"
 #include "lib/wire/job_codec.h"
 
@@ -83,6 +84,18 @@ void DescribeProgress(const JobStatus& status, JobInfo& info) {
   info.samples = static_cast<uint64_t>(info.epoch) * n + std::min(in_epoch, n);
 }
 
+void DescribeMeasures(const JobJournal& job, const JobTail& tail, JobInfo& info) {
+  if (!job.environment) return;
+  const std::vector<TaskMetric> metrics = MetricsIn(job.environment->tensors);
+  const std::optional<MeasuredEntry>& last = tail.measured;
+  if (last && OnAncestry(job.lineages, last->lineage, last->step)) {
+    info.validation = ValuesOf(metrics, last->measures);
+    info.validation_step = last->step.value();
+  } else {
+    for (const TaskMetric& metric : metrics) info.validation.push_back({metric.name, std::nullopt});
+  }
+}
+
 void DescribeView(const JobJournal& job, JobInfo& info) {
   if (!job.view) return;
   info.view = job.view->number.value();
@@ -124,6 +137,7 @@ JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms) {
   DescribeView(job, info);
   const JobTail& tail = known->tail;
   info.loss = tail.loss;
+  DescribeMeasures(job, tail, info);
   if (tail.fingerprint) {
     info.fingerprint = ToHex(tail.fingerprint->value);
     info.fingerprint_step = tail.fingerprint->step.value();

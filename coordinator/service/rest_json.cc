@@ -140,6 +140,10 @@ const Shape<JobInfo>& ShapeOf<JobInfo>() {
        Of("epochs", &J::epochs, "passes in all"),
        Of("samples", &J::samples, "samples used"),
        Of("loss", &J::loss, "mean of the newest step; null: there is none"),
+       Of("validation", &J::validation,
+          "what each metric of its validation was last; empty: it has none, or they are not known"),
+       Of("validation_step", &J::validation_step,
+          "of the state that this step began with; null: nothing is measured yet"),
        NullWhereNone("digest", &J::digest, "of the final state; null: none"),
        Of("digest_step", &J::digest_step, "the step of that state"),
        Of("sample", &J::sample, "text that the trained model made; empty: none"),
@@ -282,7 +286,7 @@ const Shape<MetricValue>& ShapeOf<MetricValue>() {
       *new Shape<M>{"MetricValue",
                     "How good a state is by one metric, on the validation data.",
                     {Of("metric", &M::metric, "its name"),
-                     Of("value", &M::value, "null where it is not finite")}};
+                     Of("value", &M::value, "null where it is not finite, or not measured yet")}};
   return shape;
 }
 

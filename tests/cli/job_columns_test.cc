@@ -64,10 +64,24 @@ TEST(JobColumnsTest, NumbersAreInOrderOfTheirSizeAndWhatIsUnknownIsLast) {
   EXPECT_THAT(InOrderOf("spec.batch", jobs), ElementsAre("a", "b", "c", "d")) << "all alike";
 }
 
+TEST(JobColumnsTest, WhatWasMeasuredLastIsAColumn) {
+  std::vector<JobAnswer> jobs = {Job("none", 1), Job("worse", 2), Job("bad", 3), Job("better", 4)};
+  jobs[1].validation = {{"loss", 0.51234}, {"accuracy", 0.75}};
+  jobs[2].validation = {{"loss", std::nullopt}, {"accuracy", 0.5}};
+  jobs[3].validation = {{"loss", 0.25}};
+  const std::vector<std::string> columns = {"validation.loss", "validation.accuracy"};
+  EXPECT_THAT(RowOf(jobs[0], columns, "").cells, ElementsAre("-", "-"));
+  EXPECT_THAT(RowOf(jobs[1], columns, "").cells, ElementsAre("0.5123", "0.75"));
+  EXPECT_THAT(RowOf(jobs[2], columns, "").cells, ElementsAre("-", "0.5"));
+  EXPECT_THAT(RowOf(jobs[3], columns, "").cells, ElementsAre("0.25", "-"));
+  EXPECT_THAT(InOrderOf("validation.loss", jobs), ElementsAre("better", "worse", "none", "bad"));
+}
+
 TEST(JobColumnsTest, AColumnThatThereIsNotIsNamedWithThoseThatThereAre) {
   EXPECT_TRUE(CheckJobColumn("--columns", "loss").ok());
   EXPECT_TRUE(CheckJobColumn("--columns", "spec.any.field").ok());
-  for (const char* odd : {"", "Loss", "spec.", "speck"})
+  EXPECT_TRUE(CheckJobColumn("--columns", "validation.loss").ok());
+  for (const char* odd : {"", "Loss", "spec.", "speck", "validation.", "validation"})
     EXPECT_THAT(std::string(CheckJobColumn("--sort", odd).message()),
                 HasSubstr("--sort: there is no column '"))
         << odd;

@@ -406,7 +406,8 @@ class Document(unittest.TestCase):
         for name, value in {'Job': muster_client.Job, 'JobMember': muster_client.Member,
                             'Checkpoint': muster_client.Checkpoint, 'Audit': muster_client.Audit,
                             'Lineage': muster_client.Lineage, 'Digest': muster_client.Digest,
-                            'HistoryStep': muster_client.HistoryStep, 'LogLine': muster_client.LogLine}.items():
+                            'HistoryStep': muster_client.HistoryStep,
+                            'MetricValue': muster_client.Metric, 'LogLine': muster_client.LogLine}.items():
             with self.subTest(name):
                 self.assertEqual([field.name for field in dataclasses.fields(value)], list(schemas[name]['properties']))
 

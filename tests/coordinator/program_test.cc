@@ -328,6 +328,8 @@ TEST(Rest, AJobHasAllFieldsOfTheContract) {
                            "epochs",
                            "samples",
                            "loss",
+                           "validation",
+                           "validation_step",
                            "digest",
                            "digest_step",
                            "exit_code",

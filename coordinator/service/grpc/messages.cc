@@ -35,6 +35,12 @@ void FillCounts(const JobInfo& from, v1::Job& to) {
   to.set_epochs(from.epochs);
   to.set_samples(from.samples);
   if (from.loss) to.set_loss(*from.loss);
+  for (const MetricValue& of : from.validation) {
+    v1::MetricValue& added = *to.add_validation();
+    added.set_metric(of.metric);
+    if (of.value) added.set_value(*of.value);
+  }
+  if (from.validation_step) to.set_validation_step(*from.validation_step);
   to.set_view(from.view);
   to.set_lineage(from.lineage);
   to.set_workers(from.workers);

@@ -175,13 +175,15 @@ absl::StatusOr<RecoveredState> LoadFrom(Kv& kv) {
 TEST(JobCodec, KeepsEveryField) {
   const JournalEntry entry{EverythingSet(),
                            {1, 2, 3},
-                           {0.25, FingerprintEntry{LineageNumber(2), Step(6), {7, 9, true}}}};
+                           {0.25, FingerprintEntry{LineageNumber(2), Step(6), {7, 9, true}},
+                            MeasuredEntry{LineageNumber(2), Step(4), {{-0.5, 3}, {1e300, 0.25}}}}};
   const auto back = DecodeJob(EncodeJob(entry));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectSame(back->job, entry.job);
   EXPECT_EQ(back->times, entry.times);
   EXPECT_EQ(back->tail.loss, entry.tail.loss);
   EXPECT_EQ(back->tail.fingerprint, entry.tail.fingerprint);
+  EXPECT_EQ(back->tail.measured, entry.tail.measured);
 }
 
 TEST(JobCodec, KeepsEveryPhaseAndWhatIsAbsent) {
@@ -208,7 +210,8 @@ TEST(JobCodec, NamesTheFieldThatIsDamaged) {
 
 // A number that code adds to, or that a smaller type holds, is refused where it is read.
 TEST(JobCodec, RefusesNumbersThatCannotBe) {
-  const auto fields = DecodeFields(EncodeJob({EverythingSet(), {}, {}}));
+  const auto fields = DecodeFields(
+      EncodeJob({EverythingSet(), {}, {.measured = MeasuredEntry{LineageNumber(1), Step(4), {}}}}));
   ASSERT_TRUE(fields.ok()) << fields.status();
   const struct {
     const char* field;
@@ -224,6 +227,8 @@ TEST(JobCodec, RefusesNumbersThatCannotBe) {
                {"number", std::numeric_limits<int64_t>::min()},
                {"next_command", std::numeric_limits<int64_t>::max()},
                {"submission", -1},
+               {"measured_step", -1},
+               {"measured_lineage", std::numeric_limits<int64_t>::max()},
                {"resumes", 2}};
   for (const auto& [field, value] : cases) {
     auto changed = *fields;
@@ -372,6 +377,58 @@ TEST(Journal, OfAJobThatRunsTheLedgerIsReadFromTheMarkInItsEntry) {
   EXPECT_EQ(found->recorded.at("a"), Step(11));
   EXPECT_EQ((*journal)->TailOf("a").loss, 2.0);
   EXPECT_EQ((*journal)->TailOf("a").fingerprint->step, Step(8));
+}
+
+// Steps that are multiples of 2 measure. The mark is at step 6; the rewind to step 5 began
+// lineage 2.
+TEST(Journal, WhatWasMeasuredLastOutlivesTheCoordinator) {
+  struct Case {
+    const char* what;
+    std::vector<std::pair<int64_t, int64_t>> before;  // lineage and step of records, then the entry
+    std::vector<std::pair<int64_t, int64_t>> after;
+    int64_t measured;  // -1: nothing
+  };
+  const Case cases[] = {
+      {"nothing", {}, {}, -1},
+      {"none that counts", {{1, 3}, {1, 6}}, {}, -1},
+      {"in the entry", {{1, 2}, {1, 4}, {2, 5}}, {}, 4},
+      {"behind it", {{1, 4}, {2, 5}}, {{2, 6}, {2, 7}, {2, 8}, {2, 9}}, 8},
+      {"behind a gap", {{1, 4}, {2, 5}}, {{2, 6}, {2, 8}}, 6},
+      {"before what a rewind left out", {{1, 4}, {1, 5}, {1, 6}, {2, 5}}, {}, 4},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.what);
+    const auto records_of = [](const std::vector<std::pair<int64_t, int64_t>>& steps) {
+      PersistRecords records{"a", {}};
+      for (const auto& [lineage, step] : steps) {
+        StepRecord& record =
+            records.records.emplace_back(Record(LineageNumber(lineage), Step(step)));
+        if (step % 2 == 0) record.measures = {{static_cast<double>(step), 2}};
+      }
+      return records;
+    };
+    JobJournal job = EverythingSet();
+    job.spec.training.validation.every_steps = 2;
+    job.spec.training.validation.paths = {"/held-out"};
+    job.recorded = Step(6);
+    const auto kv = OpenMemory(JournalFamilies());
+    {
+      const auto journal = OpenOn(*kv);
+      ASSERT_TRUE(journal.ok());
+      ASSERT_TRUE((*journal)->Write({records_of(c.before), PersistJob{job}}, 1).ok());
+      ASSERT_TRUE((*journal)->Write({records_of(c.after)}, 1).ok());
+    }
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    std::vector<std::string> damaged;
+    const auto found = (*journal)->Load(damaged);
+    ASSERT_TRUE(found.ok()) << found.status();
+    const std::optional<MeasuredEntry> last = (*journal)->TailOf("a").measured;
+    EXPECT_EQ(last ? last->step.value() : -1, c.measured);
+    if (last) {
+      EXPECT_THAT(last->measures, ElementsAre(Measure{static_cast<double>(c.measured), 2}));
+    }
+  }
 }
 
 // However long the ledger is: what is shown of such a job stands in its entry.

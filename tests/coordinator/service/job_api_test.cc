@@ -36,6 +36,7 @@
 #include "lib/checkpoint/segment.h"
 #include "lib/config/field_error.h"
 #include "lib/domain/fork.h"
+#include "lib/domain/validation.h"
 #include "lib/wire/job_codec.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
@@ -45,6 +46,7 @@ namespace muster::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class JobApiTest : public DriverRig {
  protected:
@@ -1110,6 +1112,41 @@ TEST(DescribeTest, StepsOfAJobThatWaitsAreKnown) {
   EXPECT_EQ(Described(known).steps, 7);
   known.status.steps = 12;
   EXPECT_EQ(Described(known).steps, 12) << "the state machine knows better";
+}
+
+TEST(DescribeTest, WhatWasMeasuredLastIsToldByName) {
+  KnownJob known;
+  JobJournal& job = known.status.job;
+  EXPECT_THAT(Described(known).validation, IsEmpty()) << "nobody has said what the task measures";
+  job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), ""},
+                  {LineageNumber(2), LineageNumber(1), Step(5), ""}};
+  NumericEnvironment& environment = job.environment.emplace();
+  environment.samples = 100;
+  environment.tensors = {{"weight", {32}, TensorKind::kParameter}};
+  EXPECT_THAT(Described(known).validation, IsEmpty()) << "it has no validation";
+  const auto sums = SumTensors(job.spec.training.validation, {{"loss"}, {"accuracy"}});
+  environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
+  const std::vector<MetricValue> none = {{"loss", std::nullopt}, {"accuracy", std::nullopt}};
+  const struct {
+    std::optional<MeasuredEntry> last;
+    std::vector<MetricValue> told;
+    std::optional<int64_t> step;
+  } cases[] = {
+      {std::nullopt, none, std::nullopt},
+      {MeasuredEntry{LineageNumber(2), Step(8), {{6, 3}, {1, 4}}},
+       {{"loss", 2.0}, {"accuracy", 0.25}},
+       8},
+      {MeasuredEntry{LineageNumber(1), Step(5), {{6, 3}, {1, 0}}},
+       {{"loss", 2.0}, {"accuracy", std::nullopt}},
+       5},
+      {MeasuredEntry{LineageNumber(1), Step(6), {{6, 3}, {1, 4}}}, none, std::nullopt},  // rewound
+  };
+  for (const auto& c : cases) {
+    known.tail.measured = c.last;
+    const JobInfo info = Described(known);
+    EXPECT_EQ(info.validation, c.told);
+    EXPECT_EQ(info.validation_step, c.step);
+  }
 }
 
 TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {

@@ -42,11 +42,12 @@ from .types import (
     Lineage,
     LogLine,
     Member,
+    Metric,
 )
 
 __all__ = [
     "OVER", "AlreadyExists", "ApiError", "Audit", "Checkpoint", "Client", "ConnectionLost", "DataLoss",
     "DeadlineExceeded", "Digest", "Event", "FailedPrecondition", "HistoryStep", "InternalError", "InvalidArgument",
-    "Job", "Lineage", "LogLine", "Member", "MusterError", "NotFound", "PermissionDenied", "ResourceExhausted",
-    "TimedOut", "Unauthenticated", "Unavailable", "UntrustedServer",
+    "Job", "Lineage", "LogLine", "Member", "Metric", "MusterError", "NotFound", "PermissionDenied",
+    "ResourceExhausted", "TimedOut", "Unauthenticated", "Unavailable", "UntrustedServer",
 ]

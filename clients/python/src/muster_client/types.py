@@ -58,6 +58,14 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Metric:
+    """How good a state is by one metric, on the validation data; `value` is None where it is not finite or not known."""
+
+    metric: str = ""
+    value: float | None = None
+
+
+@dataclass(frozen=True)
 class Job:
     """A job, as it was when the coordinator answered."""
 
@@ -75,6 +83,8 @@ class Job:
     epochs: int = 0
     samples: int = 0
     loss: float | None = None
+    validation: tuple[Metric, ...] = field(default=(), metadata={"of": Metric})
+    validation_step: int | None = None
     digest: str | None = None
     digest_step: int = 0
     sample: str = ""
@@ -134,6 +144,7 @@ class HistoryStep:
     samples_per_second: float | None = None
     samples: int | None = None
     seconds: float | None = None
+    validation: tuple[Metric, ...] = field(default=(), metadata={"of": Metric})
 
 
 @dataclass(frozen=True)
