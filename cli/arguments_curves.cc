@@ -13,14 +13,17 @@ constexpr char kPlotFooter[] =
     "values under the\n"
     "pointer. Both load nothing, and show themselves light or dark. Series are those of muster "
     "history: loss,\n"
-    "learning_rate, gradient_norm, samples_per_second; several of them stand on one axis. Steps "
-    "that a rewind left\n"
-    "out are not shown, and a value that is not finite is a gap.\n"
+    "learning_rate, gradient_norm, samples_per_second, and validation.METRIC of what the job "
+    "measures, as in\n"
+    "validation.loss; several of them stand on one axis. Steps that a rewind left out are not "
+    "shown, and a value\n"
+    "that is not finite is a gap.\n"
     "\n"
     "Examples:\n"
     "  muster plot count-1 count-2 -o loss.svg\n"
     "  muster plot --dir runs/one --dir runs/two -o loss.html --smooth\n"
-    "  muster plot count-1 --series gradient_norm --log -o norm.svg";
+    "  muster plot count-1 --series gradient_norm --log -o norm.svg\n"
+    "  muster plot count-1 --series loss --series validation.loss -o both.svg";
 
 constexpr char kTensorBoardFooter[] =
     "Writes the history of each job as a run of TensorBoard, DIR/JOB, with its hyper-parameters, "

@@ -43,7 +43,9 @@ constexpr char kListFooter[] =
     "Examples:\n"
     "  muster list\n"
     "  muster list --state running --json | jq -r .id\n"
-    "  muster list --columns job,state,step,loss,spec.batch --sort loss";
+    "  muster list --columns job,state,step,loss,spec.batch --sort loss\n"
+    "  muster list --columns job,validation.loss,spec.optimizer.learning_rate --sort "
+    "validation.loss";
 
 constexpr char kStatusFooter[] =
     "Exit code 0 also of a job that has failed: --json has its exit_code.\n"
@@ -151,7 +153,9 @@ constexpr char kLedgerFooter[] =
 constexpr char kHistoryFooter[] =
     "The history is made of the ledger: steps that a rewind left out are not in it. The gradient's "
     "norm is not\n"
-    "known where nobody measures it: with on_nan: continue, and without clip_norm.\n"
+    "known where nobody measures it: with on_nan: continue, and without clip_norm. Of a job with "
+    "validation there\n"
+    "is a column for each metric, such as validation.loss; it has a value at steps that measured.\n"
     "\n"
     "Examples:\n"
     "  muster history count-1 --csv > loss.csv\n"
@@ -235,8 +239,8 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
       ->transform(WholeNumber())
       ->type_name("ID");
   ledger->footer(kLedgerFooter);
-  CLI::App* history = AddRunFolder(
-      with_job("history", "show loss, learning rate, gradient norm and speed of each step"));
+  CLI::App* history = AddRunFolder(with_job(
+      "history", "show loss, learning rate, gradient norm, speed and validation of each step"));
   history->add_flag("--csv", remote.csv, "comma-separated values, with a head")->excludes("--json");
   history->footer(kHistoryFooter);
 }
@@ -286,8 +290,9 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->allow_extra_args(false);
   list->add_option("--columns", remote.columns,
                    "what is shown, with commas: job, name, state, reason, step, epoch, samples, "
-                   "loss, workers, seconds, left, checkpoint, recoveries, rewinds, digest, or "
-                   "spec.FIELD of any field of its specification")
+                   "loss, workers, seconds, left, checkpoint, recoveries, rewinds, digest, "
+                   "spec.FIELD of any field of its specification, or validation.METRIC, as it was "
+                   "measured last")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("COLUMNS")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <thread>
 #include <utility>
 
@@ -34,6 +35,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/domain/best_state.h"
 #include "lib/domain/history_series.h"
 #include "lib/domain/notes.h"
 #include "lib/http/client.h"
@@ -438,11 +440,25 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
                             const Terminal& terminal) {
   std::ostream& out = terminal.out;
   bool has_head = arguments.json;
+  std::vector<std::string> measures;
+  const auto add = [&](const std::vector<MetricValue>& metrics) {
+    for (const MetricValue& of : metrics)
+      if (std::string name = absl::StrCat(kMeasuredPrefix, of.metric);
+          std::find(measures.begin(), measures.end(), name) == measures.end())
+        measures.push_back(std::move(name));
+  };
+  // The job names what it measures before a step does. An older coordinator does not name it.
+  if (!arguments.json) {
+    MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(arguments.job));
+    add(job.validation);
+  }
   const auto print_head = [&] {
-    if (!std::exchange(has_head, true)) out << HistoryHead(arguments.csv);
+    if (!std::exchange(has_head, true)) out << HistoryHead(arguments.csv, measures);
   };
   int64_t next = 0;
   const auto print = [&](const std::vector<HistoryStep>& steps) {
+    if (!has_head)
+      for (const HistoryStep& step : steps) add(step.validation);
     print_head();
     const int64_t first = steps.front().step;
     if (first < next)
@@ -452,7 +468,7 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
           << std::endl;
     for (const HistoryStep& step : steps)
       out << (arguments.json ? HistoryLine(step)
-                             : PrintableLines(HistoryText(step, arguments.csv)));
+                             : PrintableLines(HistoryText(step, arguments.csv, measures)));
     next = steps.back().step + 1;
     out << std::flush;
     return out.good();
@@ -807,26 +823,54 @@ std::string Short(std::optional<double> number) {
   return number ? absl::StrFormat("%.4g", *number) : "-";
 }
 
-}  // namespace
-
-std::string HistoryHead(bool csv) {
-  if (csv)
-    return "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second,samples,seconds\n";
-  return absl::StrFormat("%-8s  %-5s  %-24s  %-10s  %-10s  %-10s  %s\n", "step", "epoch", "time",
-                         "loss", "rate", "norm", "samples/s");
+// All cells but the last one are as wide as their columns.
+std::string TableRow(const std::vector<std::string>& cells,
+                     const std::vector<std::string>& measures) {
+  constexpr size_t kWidths[] = {8, 5, 24, 10, 10, 10, 10};
+  std::string row;
+  for (size_t i = 0; i + 1 < cells.size(); ++i) {
+    const size_t used = ColumnsOf(cells[i]);
+    const size_t width = i < std::size(kWidths)
+                             ? kWidths[i]
+                             : ColumnsOf(Printable(measures[i - std::size(kWidths)]));
+    row += cells[i] + std::string(std::max(width, used) - used, ' ') + "  ";
+  }
+  return row + cells.back() + "\n";
 }
 
-std::string HistoryText(const HistoryStep& step, bool csv) {
+}  // namespace
+
+std::string HistoryHead(bool csv, const std::vector<std::string>& measures) {
+  std::vector<std::string> cells =
+      csv ? std::vector<std::string>{"step",
+                                     "epoch",
+                                     "time",
+                                     "loss",
+                                     "learning_rate",
+                                     "gradient_norm",
+                                     "samples_per_second",
+                                     "samples",
+                                     "seconds"}
+          : std::vector<std::string>{"step", "epoch", "time", "loss", "rate", "norm", "samples/s"};
+  for (const std::string& measure : measures) cells.push_back(Printable(measure));
+  return csv ? absl::StrJoin(cells, ",") + "\n" : TableRow(cells, measures);
+}
+
+std::string HistoryText(const HistoryStep& step, bool csv,
+                        const std::vector<std::string>& measures) {
   const std::string time = step.unix_ms == 0 ? "" : UtcTime(step.unix_ms);
-  if (csv)
-    return absl::StrCat(step.step, ",", step.epoch, ",", time, ",", CsvNumber(step.loss), ",",
-                        CsvNumber(step.learning_rate), ",", CsvNumber(step.gradient_norm), ",",
-                        CsvNumber(step.samples_per_second), ",",
-                        step.samples ? absl::StrCat(*step.samples) : "", ",",
-                        CsvNumber(step.seconds), "\n");
-  return absl::StrFormat("%-8d  %-5d  %-24s  %-10s  %-10s  %-10s  %s\n", step.step, step.epoch + 1,
-                         time.empty() ? "-" : time, Short(step.loss), Short(step.learning_rate),
-                         Short(step.gradient_norm), Short(step.samples_per_second));
+  const auto cell = csv ? CsvNumber : Short;
+  std::vector<std::string> cells = {
+      absl::StrCat(step.step),           absl::StrCat(csv ? step.epoch : step.epoch + 1),
+      csv || !time.empty() ? time : "-", cell(step.loss),
+      cell(step.learning_rate),          cell(step.gradient_norm),
+      cell(step.samples_per_second)};
+  if (csv) {
+    cells.push_back(step.samples ? absl::StrCat(*step.samples) : "");
+    cells.push_back(CsvNumber(step.seconds));
+  }
+  for (const std::string& measure : measures) cells.push_back(cell(ValueOf(step, measure)));
+  return csv ? absl::StrJoin(cells, ",") + "\n" : TableRow(cells, measures);
 }
 
 }  // namespace muster::cli

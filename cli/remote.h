@@ -36,8 +36,10 @@ std::string JobText(const JobAnswer& job);
 std::string DigestText(const DigestAnswer& digest);
 std::string AuditText(const AuditAnswer& audit);
 std::string LedgerText(const LedgerStepAnswer& step);
-// What history prints: the head, and a line for each step; as JSON it is HistoryLine.
-std::string HistoryHead(bool csv);
-std::string HistoryText(const HistoryStep& step, bool csv);
+// What history prints: the head, and a line for each step; as JSON it is HistoryLine. `measures`
+// have columns of their own: "validation.loss".
+std::string HistoryHead(bool csv, const std::vector<std::string>& measures = {});
+std::string HistoryText(const HistoryStep& step, bool csv,
+                        const std::vector<std::string>& measures = {});
 
 }  // namespace muster::cli

@@ -461,6 +461,15 @@ TEST(ArgumentsTest, TheHelpOfLogsTeaches) {
     EXPECT_THAT(help, HasSubstr(word));
 }
 
+TEST(ArgumentsTest, TheHelpNamesWhatIsMeasured) {
+  const std::pair<const char*, const char*> rows[] = {{"plot", "validation.METRIC"},
+                                                      {"plot", "--series validation.loss"},
+                                                      {"history", "validation.loss"},
+                                                      {"list", "validation.METRIC"}};
+  for (const auto& [command, word] : rows)
+    EXPECT_THAT(Parse({command, "--help"}).text, HasSubstr(word)) << command;
+}
+
 TEST(ArgumentsTest, TheLeaseIsInSeconds) {
   EXPECT_EQ(std::get<TrainArguments>(Parse({"train", "a.yaml", "--lease", "2.5"}).arguments).lease,
             2.5);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/adopt.h"
 #include "cli/cluster_folder.h"
@@ -394,6 +395,40 @@ TEST_F(JobCommandsTest, AHistoryThatIsNotThereHasNoHead) {
   EXPECT_EQ(Run({.command = Command::kHistory, .job = "nosuch"}), 1);
   EXPECT_EQ(out_.str(), "");
   EXPECT_THAT(err_.str(), HasSubstr("there is no job nosuch"));
+}
+
+// The head is written before a step has measured.
+TEST_F(JobCommandsTest, TheColumnsOfAHistoryAreWhatTheJobOrItsFirstStepsName) {
+  const auto csv_of = [&](const std::string& of_job, const std::string& of_step) {
+    const FolderOpener open = [&](const std::string&) -> absl::StatusOr<Exchange> {
+      return Exchange([&](const std::string&, const std::string& target,
+                          const std::string&) -> absl::StatusOr<http::Response> {
+        if (!absl::StrContains(target, "/history"))
+          return http::Response{.body = absl::StrCat(R"({"id":"a","validation":[)", of_job, "]}")};
+        return http::Response{
+            .body = absl::StrCat(R"({"steps":[{"step":0,"validation":[]},{"step":1,"validation":[)",
+                                 of_step, R"(]}],"next":null})")};
+      });
+    };
+    out_.str("");
+    EXPECT_EQ(Remote({.command = Command::kHistory,
+                      .job = "a",
+                      .dir = cluster_,
+                      .has_dir = true,
+                      .csv = true},
+                     {.out = out_, .err = err_}, nullptr, open),
+              0)
+        << err_.str();
+    return out_.str();
+  };
+  constexpr char kLoss[] = R"({"metric":"loss","value":0.5})";
+  constexpr char kNone[] = R"({"metric":"loss","value":null})";
+  EXPECT_THAT(csv_of("", ""), HasSubstr(",seconds\n0,0,,,,,,,\n1,0,,,,,,,\n"));
+  EXPECT_THAT(csv_of(kNone, ""), HasSubstr(",seconds,validation.loss\n0,0,,,,,,,,\n1,0,,,,,,,,\n"));
+  for (const char* of_job : {"", kNone, kLoss})
+    EXPECT_THAT(csv_of(of_job, kLoss),
+                HasSubstr(",seconds,validation.loss\n0,0,,,,,,,,\n1,0,,,,,,,,0.5\n"))
+        << of_job;
 }
 
 TEST_F(JobCommandsTest, AHistoryThatARewindCutsSaysSo) {

@@ -15,7 +15,8 @@ using ::testing::StartsWith;
 
 constexpr char kJob[] =
     R"({"id":"code-lm-1","name":"code-lm","state":"running","reason":"base is step 112","step":118,"steps":300,
-  "epoch":0,"epochs":0,"samples":2832,"loss":2.5,"fingerprint":"f0","fingerprint_step":110,"view":3,"lineage":1,
+  "epoch":0,"epochs":0,"samples":2832,"loss":2.5,
+  "validation":[{"metric":"loss","value":2.75},{"metric":"accuracy","value":null}],"fingerprint":"f0","fingerprint_step":110,"view":3,"lineage":1,
   "workers":2,"seconds_left":94.5,"recoveries":1,"rewinds":0,"lanes_recomputed":2,"seconds":61.2,"checkpoint_step":100,
   "members":[{"name":"worker-0","role":"worker","rank":0,"node":"here","lanes":[0,1,2],"state":"active","phase":"lane 2 of 3"}],
   "later":{"unknown":1}})";
@@ -26,6 +27,8 @@ TEST(RestClientTest, ReadsAJob) {
   EXPECT_EQ(job->step, 118);
   EXPECT_EQ(job->checkpoint_step, 100);
   EXPECT_DOUBLE_EQ(job->loss, 2.5);
+  EXPECT_EQ(job->validation,
+            (std::vector<MetricValue>{{"loss", 2.75}, {"accuracy", std::nullopt}}));
   ASSERT_EQ(job->members.size(), 1u);
   EXPECT_EQ(job->members[0].lanes, 3);
   EXPECT_FALSE(IsOver(*job));
@@ -198,6 +201,27 @@ TEST(RemoteTest, TheLedgerSaysWhoHadWhichSamples) {
   EXPECT_THAT(LedgerText(without.steps[0]),
               HasSubstr("\n  left out, since they cannot be read: 17 4\n"));
   EXPECT_EQ(ParseLedger("{}")->next, -1);
+}
+
+TEST(RemoteTest, WhatAStepMeasuredHasColumnsOfItsOwn) {
+  const HistoryPageAnswer page = *ParseHistory(
+      R"({"steps":[{"step":2,"epoch":0,"validation":[{"metric":"loss","value":0.123456789},
+           {"metric":"accuracy","value":null}]},{"step":3,"epoch":0}],"next":null})");
+  ASSERT_EQ(page.steps.size(), 2u);
+  const std::vector<std::string> measures = {"validation.loss", "validation.accuracy"};
+  EXPECT_EQ(HistoryHead(true, measures),
+            "step,epoch,time,loss,learning_rate,gradient_norm,samples_per_second,samples,seconds,"
+            "validation.loss,validation.accuracy\n");
+  EXPECT_EQ(HistoryText(page.steps[0], true, measures), "2,0,,,,,,,,0.123456789,\n");
+  EXPECT_EQ(HistoryText(page.steps[1], true, measures), "3,0,,,,,,,,,\n");
+  EXPECT_EQ(HistoryHead(false, measures) + HistoryText(page.steps[0], false, measures) +
+                HistoryText(page.steps[1], false, measures),
+            "step      epoch  time                      loss        rate        norm        "
+            "samples/s   validation.loss  validation.accuracy\n"
+            "2         1      -                         -           -           -           "
+            "-           0.1235           -\n"
+            "3         1      -                         -           -           -           "
+            "-           -                -\n");
 }
 
 TEST(RemoteTest, TheHistoryReadsToPeopleAndToTables) {
