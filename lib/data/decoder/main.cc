@@ -33,7 +33,7 @@ constexpr uint64_t kStackBytes = uint64_t{8} << 20;
 
 // Whatever a file makes of this process, it gets no more than this of the machine, and no less:
 // where these limits end it, they do so everywhere. A lower one cannot be raised.
-bool Confine(uint64_t memory) {
+bool Confine([[maybe_unused]] uint64_t memory) {
   const auto limit = [](auto what, uint64_t most) {
     const rlimit wanted{most, most};
     return setrlimit(what, &wanted) == 0;
