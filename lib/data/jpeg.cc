@@ -20,12 +20,14 @@ struct Errors {
   jpeg_progress_mgr progress{};
   std::jmp_buf back{};
   char said[JMSG_LENGTH_MAX] = {};
+  bool no_memory = false;  // it is no fault of the bytes
 };
 
 Errors& ErrorsOf(j_common_ptr of) { return *reinterpret_cast<Errors*>(of->err); }
 
 [[noreturn]] void Leave(j_common_ptr of) {
   of->err->format_message(of, ErrorsOf(of).said);
+  ErrorsOf(of).no_memory = of->err->msg_code == JERR_OUT_OF_MEMORY;
   std::longjmp(ErrorsOf(of).back, 1);
 }
 
@@ -91,6 +93,7 @@ class Decoder {
 
  private:
   absl::Status Failed() const {
+    if (errors_.no_memory) return absl::ResourceExhaustedError("no memory to decode a JPEG");
     return absl::DataLossError(absl::StrCat("a broken JPEG: ", errors_.said));
   }
 

@@ -3,6 +3,7 @@
 #include <png.h>
 
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -18,6 +19,7 @@ constexpr png_alloc_size_t kMostChunkBytes = 8 << 20;
 struct Reading {
   absl::string_view left;
   char said[200] = {};
+  bool no_memory = false;  // it is no fault of the bytes
 };
 
 [[noreturn]] void Leave(png_structp png, png_const_charp why) {
@@ -27,6 +29,15 @@ struct Reading {
 }
 
 void Ignore(png_structp, png_const_charp) {}
+
+// NOLINTBEGIN(cppcoreguidelines-no-malloc): as libpng does itself
+png_voidp Allocate(png_structp png, png_alloc_size_t bytes) {
+  png_voidp memory = std::malloc(bytes);
+  if (memory == nullptr) static_cast<Reading*>(png_get_mem_ptr(png))->no_memory = true;
+  return memory;
+}
+void Free(png_structp, png_voidp memory) { std::free(memory); }
+// NOLINTEND(cppcoreguidelines-no-malloc)
 
 void Take(png_structp png, png_bytep into, size_t bytes) {
   auto* reading = static_cast<Reading*>(png_get_io_ptr(png));
@@ -62,14 +73,15 @@ class Decoder {
  public:
   explicit Decoder(absl::string_view encoded)
       : reading_{encoded, {}},
-        png_(png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, Leave, Ignore)),
+        png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reading_, Leave, Ignore, &reading_,
+                                      Allocate, Free)),
         info_(png_ == nullptr ? nullptr : png_create_info_struct(png_)) {}
   ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
   absl::StatusOr<Image> Decode(bool size_alone) {
-    if (info_ == nullptr) return absl::ResourceExhaustedError("no memory to decode a PNG");
+    if (info_ == nullptr) return NoMemory();
     png_set_read_fn(png_, &reading_, Take);
     if (!ReadHeader(png_, info_)) return Failed();
     Image image{{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, 3, {}};
@@ -85,7 +97,11 @@ class Decoder {
   }
 
  private:
+  static absl::Status NoMemory() {
+    return absl::ResourceExhaustedError("no memory to decode a PNG");
+  }
   absl::Status Failed() const {
+    if (reading_.no_memory) return NoMemory();
     return absl::DataLossError(absl::StrCat("a broken PNG: ", reading_.said));
   }
 

@@ -2,10 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
 #include <random>
+#include <string>
 
 #include "tests/lib/data/written_files.h"
 
@@ -131,6 +138,25 @@ TEST(Resized, CropsTheMiddleAndStretchesAll) {
       "bbbcccbbbccc");
   EXPECT_EQ(Text(Resized(image, {1, 4}, ImageFit::kStretch)), "aaabbbcccddd");
 }
+
+// Where it fails for want of memory another machine would have read it: that is no bad image.
+#ifndef __SANITIZE_ADDRESS__
+TEST(JpegFile, WantOfMemoryIsNoFaultOfItsBytes) {
+  const std::string encoded = Jpeg(Slope(3000, 3000), 60, /*progressive=*/true);
+  const auto decode = [&encoded] {
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    // Room for the pixels, and not for the coefficients besides.
+    const rlim_t most = static_cast<rlim_t>(pages * getpagesize()) + (rlim_t{40} << 20);
+    const rlimit few = {most, most};
+    if (setrlimit(RLIMIT_AS, &few) != 0) std::_Exit(2);
+    const absl::Status status = DecodeImage(encoded).status();
+    std::cerr << status;
+    std::_Exit(absl::IsResourceExhausted(status) ? 0 : 1);
+  };
+  EXPECT_EXIT(decode(), testing::ExitedWithCode(0), "no memory to decode a JPEG");
+}
+#endif
 
 TEST(ImageDecoders, AreNamedWithTheirVersions) {
   EXPECT_THAT(ImageDecoders(), HasSubstr("libjpeg-turbo 2."));
