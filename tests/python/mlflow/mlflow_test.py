@@ -23,6 +23,7 @@ from mlflow.tracking import MlflowClient
 
 MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
 STEPS = 60
+NEXT_START = 'the next start with --mlflow sends it'
 CURVES = ('loss', 'learning_rate', 'gradient_norm', 'samples_per_second', 'validation.loss')
 
 SPEC = f'''
@@ -124,6 +125,16 @@ class MlflowTest(unittest.TestCase):
         return self.muster('train', 'job.yaml', '--dir', self.folder, '--mlflow', self.server.url,
                            '--mlflow-experiment', self.experiment, *words, code=code)
 
+    def train_and_send(self, *words, then=()):
+        """Until the server has all: one that is slow, as on a machine with much to do, gets what it lacks from the next
+        start, as the warning says."""
+        told = self.train(*words, *then)
+        for _ in range(5):
+            if NEXT_START not in told:
+                return
+            told = self.train(*then)
+        self.fail(told)
+
     def history(self):
         lines = self.muster('history', '--dir', self.folder, '--json').splitlines()
         return [json.loads(line) for line in lines]
@@ -150,7 +161,7 @@ class MlflowTest(unittest.TestCase):
                         self.assertTrue(math.isclose(told[step], value, rel_tol=1e-6), f'{told[step]} for {value}')
 
     def test_a_job_that_goes_back_is_one_run_with_each_step_once(self):
-        self.train('--faults', 'faults.yaml')
+        self.train_and_send('--faults', 'faults.yaml')
         history = self.history()
         self.assertEqual([step['step'] for step in history], list(range(STEPS)))
         self.assertGreater(history[-1]['lineage'], 1, 'it has gone back')
@@ -170,7 +181,7 @@ class MlflowTest(unittest.TestCase):
             (self.root / folder).mkdir()
             (self.root / folder / 'text.txt').write_text(''.join(f'{words} {i * i}. ' for i in range(200)))
         (self.root / 'job.yaml').write_text(LANGUAGE)
-        self.train()
+        self.train_and_send()
         run = self.run_there()
         self.assert_shows(run, self.history())
         there = self.client.get_metric_history(run.info.run_id, 'validation.loss')
@@ -178,10 +189,10 @@ class MlflowTest(unittest.TestCase):
 
     def test_a_job_that_is_made_longer_goes_on_with_its_run(self):
         constant = ('--set', 'schedule.kind=constant')
-        self.train('--set', 'steps=20', *constant)
+        self.train_and_send(then=('--set', 'steps=20', *constant))
         before = self.run_there()
         self.assertEqual(before.info.status, 'FINISHED')
-        self.train(*constant)
+        self.train_and_send(then=constant)
         run = self.run_there()
         self.assertEqual(run.info.run_id, before.info.run_id)
         self.assert_shows(run, self.history(), not_of=('samples_per_second',))
@@ -191,9 +202,9 @@ class MlflowTest(unittest.TestCase):
         self.server.stop()
         told = self.train()
         self.assertIn('does not take what it is sent', told)
-        self.assertIn('the next start with --mlflow sends it', told)
+        self.assertIn(NEXT_START, told)
         type(self).server = Server(self.server_folder, self.port)
-        self.train()
+        self.train_and_send()
         run = self.run_there()
         self.assert_shows(run, self.history())
         self.assertEqual(run.info.status, 'FINISHED')
