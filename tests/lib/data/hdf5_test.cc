@@ -355,8 +355,8 @@ TEST(Hdf5, WantOfDescriptorsIsNoBadSample) {
     Hdf5File(PathIn(files, name)).Add("x", H5T_IEEE_F32LE, {4}, Numbers(4));
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path().parent_path();
   const std::string program =
-      files.Write("decoder", "#!/bin/sh\nulimit -n 4\nexec " +
-                                 (folder / "bin/muster-decoder").string() + " \"$@\" 3>&-\n");
+      files.Write("decoder", "#!/bin/sh\nexec 3>&-\nulimit -n 4\nexec " +
+                                 (folder / "bin/muster-decoder").string() + " \"$@\"\n");
   fs::permissions(program, fs::perms::owner_all);
   Decoders decoders({.program = program});
   const auto first = decoders.Ask(AskRows(PathIn(files, "a.h5"), "x", 0, 1));
