@@ -19,6 +19,7 @@ enum class DecoderRequest : uint64_t {
   kHdf5Arrays = 1,
   kHdf5Rows = 2,     // path, key, first row, rows → their bytes
   kHdf5Version = 3,  // → "libhdf5 1.10.8"
+  kHdf5Gather = 4,   // path, key, number of ranges, and of each first row, rows → all their bytes
 };
 
 // An answer begins with one of these, and what was asked for or a sentence that says why not.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -18,6 +19,8 @@ constexpr uint64_t kMostArrays = 20'000;                 // twice what a decoder
 constexpr size_t kMostWords = 500;                       // of an error
 constexpr uint64_t kMostRowBytes = uint64_t{256} << 20;  // that pass through one answer
 constexpr uint64_t kBytesOfAnswer = uint64_t{8} << 20;
+constexpr size_t kMostRanges = 1 << 16;  // of one request
+constexpr int kMostFailedGathers = 3;
 // Deflate makes at most 1032 bytes of one; who tells of more has nothing there.
 constexpr uint64_t kMostBytesOfOne = 1100;
 
@@ -45,20 +48,67 @@ class Hdf5Source final : public ByteSource {
   uint64_t size() const override { return size_; }
 
   absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
-    for (const Piece& piece : pieces) {
-      MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
-      MUSTER_RETURN_IF_ERROR(ReadPiece(piece));
+    for (const Piece& piece : pieces) MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
+    while (!pieces.empty()) {
+      const size_t together = FitIntoOneAnswer(pieces);
+      const absl::Span<const Piece> now = pieces.first(together);
+      if (together == 1 || !Gather(now))
+        for (const Piece& piece : now) MUSTER_RETURN_IF_ERROR(ReadPiece(piece));
+      pieces.remove_prefix(together);
     }
     return file_->ReadEach({});  // it has not changed meanwhile
   }
 
  private:
+  uint64_t FirstRow(const Piece& piece) const { return piece.offset / row_bytes_; }
+  uint64_t RowsOf(const Piece& piece) const {
+    return (piece.offset % row_bytes_ + piece.into.size() + row_bytes_ - 1) / row_bytes_;
+  }
+
+  // At least one.
+  size_t FitIntoOneAnswer(absl::Span<const Piece> pieces) const {
+    uint64_t bytes = 0;
+    size_t fit = 0;
+    for (const Piece& piece : pieces) {
+      const uint64_t more = RowsOf(piece) * row_bytes_;
+      if (fit > 0 && (more > kBytesOfAnswer - bytes || fit == kMostRanges)) break;
+      bytes = std::min(bytes + more, kBytesOfAnswer);
+      ++fit;
+    }
+    return fit;
+  }
+
+  // By one request, as each one costs the way to another process and back. False: some of them
+  // cannot be read; asked for one by one, they say which. Whoever ends decoders this way is not
+  // asked so for long, since there may not be many deaths.
+  bool Gather(absl::Span<const Piece> pieces) const {
+    if (failed_gathers_ >= kMostFailedGathers) return false;
+    WireWriter request;
+    request.Number(static_cast<uint64_t>(DecoderRequest::kHdf5Gather)).Text(file_->name());
+    request.Text(key_).Number(pieces.size());
+    uint64_t bytes = 0;
+    for (const Piece& piece : pieces) {
+      request.Number(FirstRow(piece)).Number(RowsOf(piece));
+      bytes += RowsOf(piece) * row_bytes_;
+    }
+    const absl::StatusOr<std::string> read = decoders_->Ask(request.bytes());
+    if (!read.ok() || read->size() != bytes) {
+      ++failed_gathers_;
+      return false;
+    }
+    const char* from = read->data();
+    for (const Piece& piece : pieces) {
+      std::memcpy(piece.into.data(), from + piece.offset % row_bytes_, piece.into.size());
+      from += RowsOf(piece) * row_bytes_;
+    }
+    return true;
+  }
+
   absl::Status ReadPiece(Piece piece) const {
     const uint64_t most_rows = std::max<uint64_t>(1, kBytesOfAnswer / row_bytes_);
     while (!piece.into.empty()) {
-      const uint64_t first = piece.offset / row_bytes_, skipped = piece.offset % row_bytes_;
-      const uint64_t rows =
-          std::min(most_rows, (skipped + piece.into.size() + row_bytes_ - 1) / row_bytes_);
+      const uint64_t first = FirstRow(piece), skipped = piece.offset % row_bytes_;
+      const uint64_t rows = std::min(most_rows, RowsOf(piece));
       absl::StatusOr<std::string> read =
           decoders_->Ask(WireWriter()
                              .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
@@ -86,6 +136,7 @@ class Hdf5Source final : public ByteSource {
   const uint64_t row_bytes_;
   const uint64_t size_;
   const std::shared_ptr<Decoders> decoders_;
+  mutable std::atomic<int> failed_gathers_ = 0;
 };
 
 absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const DataSpec& data,

@@ -85,6 +85,21 @@ absl::StatusOr<std::string> TellDatasets(Hdf5Reader& hdf5, WireReader& request) 
   return answer.bytes();
 }
 
+absl::StatusOr<std::string> Gather(Hdf5Reader& hdf5, WireReader& request) {
+  const std::string path(request.Text()), key(request.Text());
+  std::string gathered;
+  for (uint64_t left = request.Number(); request.ok() && left > 0; --left) {
+    const uint64_t first = request.Number(), rows = request.Number();
+    if (!request.ok()) break;
+    MUSTER_ASSIGN_OR_RETURN(const std::string read, hdf5.Rows(path, key, first, rows));
+    if (read.size() > kMostAnswerBytes - gathered.size())
+      return absl::UnavailableError("it asks for too much at once");
+    gathered += read;
+  }
+  if (!request.AtEnd()) return absl::UnavailableError("the request is broken");
+  return gathered;
+}
+
 absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
   WireReader request(bytes);
   switch (static_cast<DecoderRequest>(request.Number())) {
@@ -95,6 +110,7 @@ absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
       if (!request.AtEnd()) break;
       return hdf5.Rows(path, key, first, rows);
     }
+    case DecoderRequest::kHdf5Gather: return Gather(hdf5, request);
     case DecoderRequest::kHdf5Version:
       if (!request.AtEnd()) break;
       return Hdf5Reader::Version();
