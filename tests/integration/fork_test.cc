@@ -149,14 +149,14 @@ TEST_F(ForkTest, GivesTheSameBitsOnAnyNumberOfWorkersThroughAKill) {
   EXPECT_EQ(Digest("three"), one);
   EXPECT_FALSE(std::filesystem::exists(cluster_.dir() + "/checkpoints/parent"));
   // The sums of what is measured are the fork's own, whether the parent has some or not.
-  const std::vector<std::string> measured = {"steps=12", "data.validation_share=0.2",
-                                             "validation.every_steps=3"};
+  WriteFile(folder_ / "held-out/text.txt", std::string(4000, 'a') + "and servers sum lanes. ");
+  const std::vector<std::string> measured = {
+      "steps=12", "validation.paths=[" + folder_ / "held-out" + "]", "validation.every_steps=3"};
   const std::string of_one = DigestOfFork("one", "measured", measured);
   std::vector<std::string> on_two = measured;
   on_two.emplace_back("workers=2");
   EXPECT_EQ(DigestOfFork("one", "measured-by-two", on_two), of_one);
-  const std::string plain =
-      DigestOfFork("measured", "plain", {"steps=6", "data.validation_share=0", "validation={}"});
+  const std::string plain = DigestOfFork("measured", "plain", {"steps=6", "validation={}"});
   EXPECT_EQ(plain.size(), 64u);
 }
 
