@@ -93,12 +93,16 @@ std::vector<bool> Kept(const std::vector<Manifest>& manifests, const KeepRule& r
   const auto keep = static_cast<size_t>(std::max(1, rule.last));
   std::vector<bool> kept(manifests.size(), false);
   bool finite = false;
+  std::set<Step> newer;  // a job that went on from one of these has saved the same state again
   for (size_t i = manifests.size(); i-- > 0;) {
     const bool newest_finite = !finite && IsFinite(manifests[i]);
     finite = finite || newest_finite;
     kept[i] = newest_finite || manifests.size() - i <= keep;
     for (const int64_t period : {rule.every, rule.epochs})
-      if (period > 0 && manifests[i].step.value() % period == 0) kept[i] = true;
+      if (period > 0 && manifests[i].step.value() % period == 0 &&
+          !newer.contains(manifests[i].step))
+        kept[i] = true;
+    newer.insert(manifests[i].step);
   }
   return kept;
 }

@@ -99,13 +99,15 @@ TEST_F(CheckpointsTest, WhatIsKeptAndWhatIsNamedOutlivesTheRest) {
 
 TEST_F(CheckpointsTest, EpochsHaveTheirOwn) {
   // 53 samples by 16 are four steps of an epoch.
-  const TrainRun run = Train(
-      {.spec = CountingSpec(53, 3, /*epochs=*/5),
-       .dir = dir_,
-       .workers = 2,
-       .settings = {"checkpoint={every_epochs: 1, every_steps: 0, every_seconds: 0, keep: {last: "
-                    "1, every_epochs: 2}}"}});
-  ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  for (int epochs = 1; epochs <= 5; ++epochs) {
+    const TrainRun run = Train(
+        {.spec = CountingSpec(53, 3, epochs),
+         .dir = dir_,
+         .workers = 2,
+         .settings = {"checkpoint={every_epochs: 1, every_steps: 0, every_seconds: 0, keep: {last: "
+                      "1, every_epochs: 2}}"}});
+    ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  }
   EXPECT_THAT(Steps(), ElementsAre(8, 16, 20));
 }
 

@@ -133,6 +133,14 @@ TEST_F(CatalogueTest, PruneKeepsEachSoManieth) {
   EXPECT_THAT(Listed(), ElementsAre("1:20", "1:30"));
 }
 
+TEST_F(CatalogueTest, PruneKeepsOneOfEachSuchStep) {
+  for (const int64_t step : {8, 16}) CommitAt(1, step);
+  for (const int64_t step : {16, 24}) CommitAt(2, step);  // it went on from 16, and saved it again
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, {1, 0, 8}, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:8", "2:16", "2:24"));
+}
+
 // Also where the job went back and left it out.
 TEST_F(CatalogueTest, PruneKeepsWhatHasANameUntilTheJobGoes) {
   CommitAt(1, 10);
