@@ -70,29 +70,10 @@ absl::StatusOr<std::string> MlflowClient::Ask(const std::string& path, const std
     has_memory =
         has_memory && Append(headers, absl::StrCat("Authorization: ", settings_.authorization));
   if (!has_memory) return absl::UnavailableError("there is no memory for a request");
-  const std::string url = settings_.url + path;
   Transfer transfer;
   char error[CURL_ERROR_SIZE] = "";
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http");  // the latter on loopback alone
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");
-  curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // the machine's may be replaced
-  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);        // does not wait for a resolver that hangs
-  curl_blob trusted{.data = const_cast<char*>(settings_.ca.data()),
-                    .len = settings_.ca.size(),
-                    .flags = CURL_BLOB_NOCOPY};
-  if (!settings_.ca.empty()) {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, nullptr);
-    curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &trusted);
-    curl_easy_setopt(curl, CURLOPT_CAPATH, nullptr);
-  }
-  curl_easy_setopt(curl, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  SendTo(curl, settings_.url + path, settings_.ca, {patience_.connect, patience_.whole});
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CurlMilliseconds(patience_.connect));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CurlMilliseconds(patience_.whole));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   StopWith(curl, stop_);

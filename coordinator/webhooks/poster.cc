@@ -61,25 +61,8 @@ WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::str
   if (!has_memory) return {.why = "there is no memory for a request"};
   Transfer transfer;
   char error[CURL_ERROR_SIZE] = "";
-  curl_easy_setopt(curl, CURLOPT_URL, url_.c_str());
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http");  // the latter on loopback alone
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
-  curl_easy_setopt(curl, CURLOPT_PROXY, "");
-  curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // the machine's may be replaced
-  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);        // does not wait for a resolver that hangs
-  curl_blob trusted{
-      .data = const_cast<char*>(ca_.data()), .len = ca_.size(), .flags = CURL_BLOB_NOCOPY};
-  if (!ca_.empty()) {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, nullptr);
-    curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &trusted);
-    curl_easy_setopt(curl, CURLOPT_CAPATH, nullptr);
-  }
-  curl_easy_setopt(curl, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  SendTo(curl, url_, ca_, {patience_.connect, patience_.whole});
   curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers.get());
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CurlMilliseconds(patience_.connect));
-  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CurlMilliseconds(patience_.whole));
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);

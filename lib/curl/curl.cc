@@ -43,6 +43,28 @@ std::optional<int64_t> RetryAfterIn(absl::string_view line) {
   return ParseDigits(value, &seconds) ? std::min(seconds, kMostRetryAfter) : kMostRetryAfter;
 }
 
+void SendTo(CURL* curl, const std::string& url, const std::string& ca,
+            const CurlPatience& patience) {
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "https,http");  // the latter on loopback alone
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(curl, CURLOPT_PROXY, "");
+  curl_easy_setopt(curl, CURLOPT_CA_CACHE_TIMEOUT, 0L);  // the machine's may be replaced
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);        // does not wait for a resolver that hangs
+  curl_blob trusted{
+      .data = const_cast<char*>(ca.data()), .len = ca.size(), .flags = CURL_BLOB_NOCOPY};
+  if (!ca.empty()) {
+    curl_easy_setopt(curl, CURLOPT_CAINFO, nullptr);
+    curl_easy_setopt(curl, CURLOPT_CAINFO_BLOB, &trusted);
+    curl_easy_setopt(curl, CURLOPT_CAPATH, nullptr);
+  }
+  curl_easy_setopt(curl, CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "muster-coordinator");
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, CurlMilliseconds(patience.connect));
+  curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CurlMilliseconds(patience.whole));
+}
+
 void StopWith(CURL* curl, const std::atomic<bool>& stop) {
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);

@@ -32,6 +32,16 @@ bool Append(CurlHeaders& headers, const std::string& line);
 inline constexpr int64_t kMostRetryAfter = 999'999'999;
 std::optional<int64_t> RetryAfterIn(absl::string_view line);
 
+struct CurlPatience {
+  Duration connect;
+  Duration whole;  // of one request
+};
+// The request on `curl` goes to a place that an operator has named (url.h), and to no other: no
+// redirect is followed, and no proxy is asked. `ca`, in PEM, says whom to trust, empty: those whom
+// the machine trusts; it outlives the request.
+void SendTo(CURL* curl, const std::string& url, const std::string& ca,
+            const CurlPatience& patience);
+
 // The request on `curl` is broken off once `stop` is true, which is looked at about once a second.
 void StopWith(CURL* curl, const std::atomic<bool>& stop);
 
