@@ -77,8 +77,7 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   preparing.may_wait = [&process] { return !process.port().box.closed(); };
   parts.make_task = [&](const TrainingSpec& training,
                         DataPart part) -> absl::StatusOr<std::unique_ptr<Task>> {
-    MUSTER_ASSIGN_OR_RETURN(
-        MadeTask made, MakeAnyTask(training, part, plugin_folders, process.copied(), preparing));
+    MUSTER_ASSIGN_OR_RETURN(MadeTask made, MakeAnyTask(training, part, plugin_folders, preparing));
     plugin = made.plugin;
     preparing.known = std::move(made.prepared);
     return std::move(made.task);

@@ -55,7 +55,7 @@ torch::nn::Transformer PlainModel(const TrainingSpec& training) {
 
 // The initial weights that our job starts from, by name.
 void CopyInitialWeights(const TrainingSpec& training, torch::nn::Module& model) {
-  LaneRig rig(worker::MakeTask(training, worker::Uncounted()).value(), training.seed);
+  LaneRig rig(worker::MakeTask(training).value(), training.seed);
   torch::NoGradGuard no_grad;
   auto parameters = model.named_parameters();
   MUSTER_CHECK(parameters.size() == rig.layout().tensors().size());
@@ -108,7 +108,7 @@ class WrittenOutAdam {
 }  // namespace
 
 std::vector<double> OurLosses(const TrainingSpec& training, int64_t steps) {
-  LaneRig rig(worker::MakeTask(training, worker::Uncounted()).value(), training.seed);
+  LaneRig rig(worker::MakeTask(training).value(), training.seed);
   FlatMemory gradient = rig.Memory(), average = rig.Memory(), average_of_squares = rig.Memory();
   const Slots slots = {average.span(), average_of_squares.span()};
   std::vector<double> losses;

@@ -108,10 +108,10 @@ absl::StatusOr<JobSpec> SpecOnInput() {
 // Null: of a job without validation. `trained`: the task over the training data.
 absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(
     const TrainingSpec& training, const MadeTask& trained,
-    const std::vector<std::string>& plugin_folders, CopyCounter& copied) {
+    const std::vector<std::string>& plugin_folders) {
   if (!training.validation.wanted()) return nullptr;
-  absl::StatusOr<MadeTask> made = MakeAnyTask(training, DataPart::kValidation, plugin_folders,
-                                              copied, {.known = trained.prepared});
+  absl::StatusOr<MadeTask> made =
+      MakeAnyTask(training, DataPart::kValidation, plugin_folders, {.known = trained.prepared});
   MUSTER_RETURN_IF_ERROR(Prefix("validation", made.status()));
   return LaneMeasures::Make(std::move(made->task), training, trained.task->Tensors());
 }
@@ -120,16 +120,14 @@ int CheckJob(const Words& words) {
   const absl::StatusOr<JobSpec> spec = SpecOnInput();
   if (!spec.ok()) return Refuse(kCheck, spec.status(), kExitBadConfiguration);
   SetFloatEnvironment();
-  CopyCounter copied{0};
   absl::StatusOr<MadeTask> made;
   {
     PreparingLine line;
-    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, copied,
-                       line.TellsThis());
+    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, line.TellsThis());
   }
   if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
   absl::StatusOr<std::unique_ptr<LaneMeasures>> measures =
-      MeasuresOf(spec->training, *made, words.plugin_folders, copied);
+      MeasuresOf(spec->training, *made, words.plugin_folders);
   absl::Status measured = measures.status();
   if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
   if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));
@@ -185,17 +183,16 @@ int Hash(const Words& words) {
   return kExitDone;
 }
 
-absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use, CopyCounter& copied) {
+absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use) {
   SetFloatEnvironment();
   SavedModelPlace place = words.place;
   place.plugin_folders = words.plugin_folders;
   PreparingLine line;
-  return LoadSavedModel(place, use, copied, line.TellsThis());
+  return LoadSavedModel(place, use, line.TellsThis());
 }
 
 int EvaluateModel(const Words& words) {
-  CopyCounter copied{0};
-  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kMeasure, copied);
+  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kMeasure);
   if (!model.ok()) return Refuse(kEvaluate, model.status(), ExitCodeOfModel(model.status()));
   Task& task = *model->made.task;
   const TrainingSpec& training = model->spec.training;
@@ -223,8 +220,7 @@ int EvaluateModel(const Words& words) {
 }
 
 int GenerateText(const Words& words) {
-  CopyCounter copied{0};
-  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kGenerate, copied);
+  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kGenerate);
   if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfModel(model.status()));
   Generates* const generates = model->made.task->generates();
   if (generates == nullptr)

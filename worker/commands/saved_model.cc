@@ -40,7 +40,7 @@ absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
 }
 
 absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
-                                          CopyCounter& copied, const Preparing& preparing) {
+                                          const Preparing& preparing) {
   MUSTER_ASSIGN_OR_RETURN(SavedState saved, LoadSavedState(place));
   SavedModel model{std::move(saved)};
   absl::StatusOr<JobSpec> spec =
@@ -51,8 +51,8 @@ absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedMod
   // What a task makes of its training data alone, such as a tokenizer, stays as it was.
   if (!place.data.empty())
     (use == SavedModelUse::kMeasure ? training.validation.paths : training.data.paths) = place.data;
-  MUSTER_ASSIGN_OR_RETURN(model.made, MakeAnyTask(training, PartFor(use, training),
-                                                  place.plugin_folders, copied, preparing));
+  MUSTER_ASSIGN_OR_RETURN(
+      model.made, MakeAnyTask(training, PartFor(use, training), place.plugin_folders, preparing));
   std::vector<TensorSpec> tensors = model.manifest.tensors;
   std::erase_if(tensors, [](const TensorSpec& t) { return t.kind == TensorKind::kSum; });
   if (model.made.task->Tensors() != tensors)

@@ -10,7 +10,6 @@
 #include "absl/types/span.h"
 #include "lib/domain/manifest.h"
 #include "lib/member/runtime/flat_pool.h"
-#include "lib/wire/tensor_copy.h"
 #include "worker/plugins/make_any_task.h"
 
 namespace muster::worker {
@@ -48,6 +47,6 @@ enum class SavedModelUse { kMeasure, kGenerate };
 // kFailedPrecondition: a setting is wrong, nobody brings the task, or it has other tensors than the
 // checkpoint; others as LoadSavedState and MakeAnyTask.
 absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
-                                          CopyCounter& copied, const Preparing& preparing = {});
+                                          const Preparing& preparing = {});
 
 }  // namespace muster::worker

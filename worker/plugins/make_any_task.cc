@@ -60,7 +60,7 @@ uint64_t MostBytesOfModelFile() { return static_cast<uint64_t>(MemoryForUs()) / 
 
 // One that is part of Muster.
 absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& training, DataPart part,
-                                  const std::vector<std::string>& folders, CopyCounter& copied) {
+                                  const std::vector<std::string>& folders) {
   MadeTask made;
   ModelFile file;
   if (info.Parameter("file") != nullptr) {
@@ -78,7 +78,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
     made.plugin = absl::StrCat(*name, " sha256:", found->hash);
     file = {found->path, std::move(found->bytes)};
   }
-  const auto make = [&] { return MakeTask(training, copied, std::move(file), part); };
+  const auto make = [&] { return MakeTask(training, std::move(file), part); };
   // What a job's model throws is the job's error.
   absl::StatusOr<std::unique_ptr<Task>> task =
       BringsItsModel(info.name) ? MakeGuarded(info.name, training.data.on_bad_sample, make)
@@ -92,9 +92,9 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
 
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
-                                     CopyCounter& copied, const Preparing& preparing) {
+                                     const Preparing& preparing) {
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
-    return MakeOurs(*info, training, part, plugin_folders, copied);
+    return MakeOurs(*info, training, part, plugin_folders);
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)

@@ -7,7 +7,6 @@
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
-#include "lib/wire/tensor_copy.h"
 #include "muster/task.h"
 #include "worker/plugins/prepare_task.h"
 
@@ -27,6 +26,6 @@ struct MadeTask {
 // `part`: kTraining, or kValidation, where the job has any. Errors as of PrepareTask, too.
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
-                                     CopyCounter& copied, const Preparing& preparing = {});
+                                     const Preparing& preparing = {});
 
 }  // namespace muster::worker

@@ -22,8 +22,8 @@ constexpr struct {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, CopyCounter&,
-                                               ModelFile file, DataPart part) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, ModelFile file,
+                                               DataPart part) {
   MUSTER_ASSIGN_OR_RETURN(const TrainingSpec training, CompleteBuiltIn(given));
   TaskOptions options{training.parameters, training.data, training.seed,
                       training.threads,    part,          training.validation.paths};

@@ -6,7 +6,6 @@
 
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
-#include "lib/wire/tensor_copy.h"
 #include "muster/task.h"
 
 namespace muster::worker {
@@ -17,14 +16,12 @@ struct ModelFile {
   std::string bytes;
 };
 
-// The task that `training.task` names, with its data read. No task of today counts its copies in
-// `copied`: models have a counter of their own. kInvalidArgument: an unknown task (the message
-// lists the known ones), one that this build is without, or bad parameters or data. kDataLoss: data
-// that cannot be read to its end. `part`: of the data. `file` is that of the parameter `file`,
-// where the task has it. Tasks whose model the job brings (BringsItsModel) may throw, here and
-// later.
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, CopyCounter& copied,
-                                               ModelFile file = {},
+// The task that `training.task` names, with its data read. kInvalidArgument: an unknown task (the
+// message lists the known ones), one that this build is without, or bad parameters or data.
+// kDataLoss: data that cannot be read to its end. `part`: of the data. `file` is that of the
+// parameter `file`, where the task has it. Tasks whose model the job brings (BringsItsModel) may
+// throw, here and later.
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& training, ModelFile file = {},
                                                DataPart part = DataPart::kTraining);
 
 }  // namespace muster::worker

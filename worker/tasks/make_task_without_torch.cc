@@ -5,8 +5,7 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, CopyCounter&, ModelFile,
-                                               DataPart) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, ModelFile, DataPart) {
   MUSTER_ASSIGN_OR_RETURN(const TrainingSpec training, CompleteBuiltIn(given));
   if (training.task == "counting") return MakeCounting(training);
   return absl::InvalidArgumentError(absl::StrCat(

@@ -138,14 +138,13 @@ class MakeAnyTaskTest : public PluginFolderTest {
     TrainingSpec training;
     training.task = task;
     training.parameters = std::move(parameters);
-    return MakeAnyTask(training, DataPart::kTraining, {folder_}, copied_);
+    return MakeAnyTask(training, DataPart::kTraining, {folder_});
   }
   std::string Refusal(const std::string& task, ParameterValues parameters = {}) {
     const auto made = Make(task, std::move(parameters));
     EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition) << made.status();
     return std::string(made.status().message());
   }
-  CopyCounter copied_{0};
 };
 
 TEST_F(MakeAnyTaskTest, FindsItInAPlugin) {
@@ -190,7 +189,7 @@ class PreparingTest : public PluginFolderTest {
     preparing_.kept_hashes = "";
   }
   absl::StatusOr<MadeTask> Make(DataPart part = DataPart::kTraining) {
-    return MakeAnyTask(training_, part, {folder_}, copied_, preparing_);
+    return MakeAnyTask(training_, part, {folder_}, preparing_);
   }
   int Runs() const {
     std::ifstream in(folder_ + "/runs");
@@ -198,7 +197,6 @@ class PreparingTest : public PluginFolderTest {
   }
   TrainingSpec training_;
   Preparing preparing_;
-  CopyCounter copied_{0};
 };
 
 TEST_F(PreparingTest, IsDoneOnceForJobsThatDifferInNothingOfMatter) {

@@ -35,7 +35,7 @@ class HeldAtTheLastHook final : public Task {
  public:
   HeldAtTheLastHook(const TrainingSpec& training, Sent& sent) : sent_(sent) {
     MutexLock lock(generator_in_use);
-    task_ = MakeTask(training, Uncounted()).value();
+    task_ = MakeTask(training).value();
   }
 
   std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }

@@ -32,7 +32,7 @@ void Train(LaneRig& rig, int steps) {
 }
 
 TEST(CodeLm, PlainDescentLearns) {
-  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
   const double before = MeanLoss(rig, {0, 7, 20});
   EXPECT_NEAR(before, std::log(256.0), 0.3) << "an untrained model knows nothing";
   Train(rig, 30);
@@ -42,17 +42,17 @@ TEST(CodeLm, PlainDescentLearns) {
 TEST(CodeLm, SamplesAreWindowsOfTheCorpus) {
   TrainingSpec training = SmallCodeLm();
   const uint64_t bytes = std::filesystem::file_size(training.data.paths[0]);
-  EXPECT_EQ(MakeTask(training, Uncounted()).value()->SampleCount(), (bytes - 18) / 5 + 1);
+  EXPECT_EQ(MakeTask(training).value()->SampleCount(), (bytes - 18) / 5 + 1);
   training.parameters["stride"] = 0;
-  EXPECT_EQ(MakeTask(training, Uncounted()).value()->SampleCount(), (bytes - 18) / 17 + 1);
+  EXPECT_EQ(MakeTask(training).value()->SampleCount(), (bytes - 18) / 17 + 1);
   training.data.max_bytes = 18;
-  EXPECT_EQ(MakeTask(training, Uncounted()).value()->SampleCount(), 1u);
+  EXPECT_EQ(MakeTask(training).value()->SampleCount(), 1u);
   training.data.max_bytes = 17;
-  EXPECT_EQ(MakeTask(training, Uncounted()).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeTask(training).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(CodeLm, TheWeightOfALaneIsItsPredictedBytes) {
-  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
   FlatMemory gradient = rig.Memory();
   EXPECT_EQ(rig.Run({0, 3, 9}, 1, gradient)->weight, 3 * 17);
 }
@@ -82,10 +82,9 @@ TEST(CodeLm, APositionDoesNotSeeTheFuture) {
   training.data.paths = {file.path()};
   training.parameters["dropout"] = 0;
   training.parameters["stride"] = 18;
-  LaneRig first(MakeTask(training, Uncounted()).value()),
-      whole(MakeTask(training, Uncounted()).value());
+  LaneRig first(MakeTask(training).value()), whole(MakeTask(training).value());
   training.parameters["context"] = 16;
-  LaneRig shorter(MakeTask(training, Uncounted()).value());
+  LaneRig shorter(MakeTask(training).value());
   CopyLouder(first, whole);
   CopyLouder(first, shorter);
   FlatMemory whole_gradient = whole.Memory(), shorter_gradient = shorter.Memory();
@@ -97,7 +96,7 @@ TEST(CodeLm, APositionDoesNotSeeTheFuture) {
 }
 
 TEST(CodeLm, GeneratesWhatTheSeedSays) {
-  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
   auto* model = dynamic_cast<Generates*>(&rig.task());
   ASSERT_NE(model, nullptr);
   const auto text = model->Generate(rig.parameters().span(), "inline", 40, 7);
@@ -110,7 +109,7 @@ TEST(CodeLm, GeneratesWhatTheSeedSays) {
 }
 
 TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
-  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
   FlatMemory before = rig.Memory(), after = rig.Memory();
   ASSERT_TRUE(rig.Run({1, 2}, 3, before).ok());
   ASSERT_TRUE(
@@ -120,7 +119,7 @@ TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
 }
 
 TEST(CodeLm, ATrainedModelWritesItsText) {
-  LaneRig rig(MakeTask(SmallCodeLm(), Uncounted()).value());
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
   Train(rig, 400);
   const auto text =
       dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1);
@@ -132,7 +131,7 @@ TEST(CodeLm, ATrainedModelWritesItsText) {
 TEST(CodeLm, MissingDataIsNamed) {
   TrainingSpec training = SmallCodeLm();
   training.data.paths = {"/no/such/folder"};
-  const absl::Status status = MakeTask(training, Uncounted()).status();
+  const absl::Status status = MakeTask(training).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("/no/such/folder"));
 }

@@ -13,16 +13,9 @@
 
 #include "lib/base/check.h"
 #include "lib/domain/layout.h"
-#include "lib/wire/tensor_copy.h"
 #include "muster/task.h"
 
 namespace muster::worker {
-
-// For tasks whose copies are not looked at.
-inline CopyCounter& Uncounted() {
-  static CopyCounter copied{0};
-  return copied;
-}
 
 // Zeroed fp32 memory at an address that is a multiple of 64 bytes, `lines` such multiples behind a
 // page's start.

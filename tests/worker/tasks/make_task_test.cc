@@ -6,16 +6,11 @@
 namespace muster::worker {
 namespace {
 
-CopyCounter& Uncounted() {
-  static CopyCounter copied{0};
-  return copied;
-}
-
 TEST(MakeTask, MakesCountingInEveryBuild) {
   TrainingSpec training;
   training.task = "counting";
   training.data.samples = 7;
-  const auto task = MakeTask(training, Uncounted());
+  const auto task = MakeTask(training);
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ((*task)->SampleCount(), 7u);
 }
@@ -23,7 +18,7 @@ TEST(MakeTask, MakesCountingInEveryBuild) {
 TEST(MakeTask, AnUnknownTaskIsAnErrorThatNamesTheKnown) {
   TrainingSpec training;
   training.task = "count";
-  const absl::Status status = MakeTask(training, Uncounted()).status();
+  const absl::Status status = MakeTask(training).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               testing::AllOf(testing::HasSubstr("'count'"), testing::HasSubstr("counting")));
@@ -33,7 +28,7 @@ TEST(MakeTask, DataGoesToTasksThatReadItOnly) {
   TrainingSpec training;
   training.task = "counting";
   training.data.paths = {"/tmp"};
-  EXPECT_THAT(std::string(MakeTask(training, Uncounted()).status().message()),
+  EXPECT_THAT(std::string(MakeTask(training).status().message()),
               testing::StartsWith("data.paths"));
 }
 

@@ -20,7 +20,7 @@ class TorchTasks : public testing::TestWithParam<TrainingSpec (*)()> {
   static LaneRig Rig(double dropout = 0.1) {
     TrainingSpec training = GetParam()();
     training.parameters["dropout"] = dropout;
-    return LaneRig(MakeTask(training, Uncounted()).value());
+    return LaneRig(MakeTask(training).value());
   }
 };
 
@@ -168,8 +168,7 @@ TEST_P(TorchTasks, RefusesBadParametersByName) {
   for (const auto& [name, ignored] : GetParam()().parameters) {
     TrainingSpec training = GetParam()();
     training.parameters[name] = -1;
-    EXPECT_THAT(std::string(MakeTask(training, Uncounted()).status().message()),
-                testing::HasSubstr(name));
+    EXPECT_THAT(std::string(MakeTask(training).status().message()), testing::HasSubstr(name));
   }
 }
 
