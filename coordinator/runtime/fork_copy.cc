@@ -92,7 +92,7 @@ absl::Status CopyState(const ForkSource& source, const CheckpointFiles& from, co
                        const Layout& layout, PartsCopy& copy, const std::stop_token& stop) {
   MUSTER_ASSIGN_OR_RETURN(TensorReader reader, TensorReader::Open(from, source.manifest));
   std::vector<Placed> parents = reader.layout().tensors();
-  std::erase_if(parents, [](const Placed& t) { return t.spec.kind == TensorKind::kSum; });
+  std::erase_if(parents, [](const Placed& t) { return !IsOfModel(t.spec.kind); });
   const std::vector<int32_t> slots = SlotsOfParent(source.training, spec.training);
   copy.finite = IsFinite(source.manifest);
   for (size_t s = 0; s < slots.size(); ++s)
@@ -111,7 +111,7 @@ absl::StatusOr<Manifest> CopyFork(const ForkSource& source, const CheckpointFile
   manifest.job = target.id;
   manifest.lineage = kForkLineage;
   manifest.spec = ToJson(target.spec);
-  manifest.tensors = WithoutSums(source.manifest.tensors);
+  manifest.tensors = OfModel(source.manifest.tensors);
   manifest.chunk_bytes = ChunkBytes(target.spec.training);
   manifest.slots = SlotCount(target.spec.training);
   own.environment.tensors = manifest.tensors;

@@ -46,6 +46,14 @@ struct LaneInput {
   absl::Span<const uint64_t> samples;  // sample ids, never empty: empty lanes are not run
   // The flat space at the step's begin: parameters and buffers at their offsets. 64-byte aligned.
   absl::Span<const float> parameters;
+  // Of a task that syncs, where the job says sync_batch_norm: brings this lane's terms of a phase
+  // (an index into Syncs::Phases(), with all its elements) and waits for the total over all lanes
+  // of the step, which stays as it is until RunLane returns. Empty: the lane is alone, and its own
+  // terms are the total. kCancelled: the lane is given up; return at once with that status.
+  // Whatever the samples, a lane has each phase of the job's order once, in that order.
+  std::function<absl::StatusOr<absl::Span<const float>>(size_t phase,
+                                                        absl::Span<const float> terms)>
+      exchange{};
 };
 
 struct LaneOutput {
@@ -74,6 +82,7 @@ struct GradientSink {
 class Evaluates;
 class Generates;
 class ReadsAhead;
+class Syncs;
 
 class Task {
  public:
@@ -96,6 +105,7 @@ class Task {
   virtual Evaluates* evaluates();
   virtual Generates* generates();
   virtual ReadsAhead* reads_ahead();
+  virtual Syncs* syncs();
 };
 
 // The samples of a lane that is likely to be run soon.
@@ -111,6 +121,17 @@ class ReadsAhead {
   // The lanes that are likely to come next, in this order; those told before and not told again
   // are not. A hint that RunLane's result never depends on. Waits for nothing; on the train thread.
   virtual absl::Status Coming(std::vector<ComingLane> lanes) = 0;
+};
+
+// A rarer ability: totals over all lanes of a step in the midst of a lane (sync_batch_norm).
+// RunLane of such a task is called on a thread for each lane that is held at once: one of them runs
+// at a time, and another may go on where one waits in LaneInput::exchange.
+class Syncs {
+ public:
+  virtual ~Syncs() = default;
+  // Tensors of the kind kPhase, each name once and none of the model's. Fixed for the life of the
+  // task; empty: it has none, and then a job with sync_batch_norm is refused.
+  virtual std::vector<TensorSpec> Phases() const = 0;
 };
 
 // What is measured of a model, over samples that it is not trained with.
@@ -150,5 +171,6 @@ class Generates {
 inline Evaluates* Task::evaluates() { return dynamic_cast<Evaluates*>(this); }
 inline Generates* Task::generates() { return dynamic_cast<Generates*>(this); }
 inline ReadsAhead* Task::reads_ahead() { return dynamic_cast<ReadsAhead*>(this); }
+inline Syncs* Task::syncs() { return dynamic_cast<Syncs*>(this); }
 
 }  // namespace muster

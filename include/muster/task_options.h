@@ -98,6 +98,8 @@ struct TaskOptions {
   std::vector<std::string> validation_paths{};
   // The folder that TaskType::prepare has filled; empty: the task has no such function.
   std::string prepared{};
+  // The job has batch norm use mean and variance of all samples of a step (Syncs).
+  bool sync_batch_norm = false;
 
   // `data` with the files that samples of `part` come from.
   DataSpec DataOfPart() const {

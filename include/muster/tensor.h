@@ -9,8 +9,14 @@
 namespace muster {
 
 // A buffer (batch-norm statistics) has one contributor: lane 0. A sum is made of what every lane
-// tells, for jobs with validation and those that leave out samples; no task has one.
-enum class TensorKind { kParameter, kBuffer, kSum };
+// tells, for jobs with validation and those that leave out samples; no task has one. A phase is
+// what a lane waits for in its midst: a total over all lanes of the step (Syncs in muster/task.h).
+enum class TensorKind { kParameter, kBuffer, kSum, kPhase };
+
+// Tensors of the model itself: those that a task is bound to, and that its files have.
+constexpr bool IsOfModel(TensorKind kind) {
+  return kind == TensorKind::kParameter || kind == TensorKind::kBuffer;
+}
 
 // What an element is. Parameters are kFloat32; a buffer may be any of these.
 enum class TensorType {

@@ -7,6 +7,7 @@ std::vector<std::vector<ChunkId>> Buckets(const Layout& layout, int64_t first_bu
   std::vector<std::vector<ChunkId>> buckets;
   int64_t bytes = 0, wanted = 0;
   for (int32_t c = 0; c < layout.chunk_count(); ++c) {
+    if (layout.chunk(ChunkId(c)).kind == TensorKind::kPhase) break;
     if (bytes >= wanted) {
       wanted = buckets.empty() ? first_bucket_bytes : bucket_bytes;
       buckets.emplace_back();

@@ -9,10 +9,11 @@
 
 namespace muster {
 
-// All chunks, consecutive ones together, in the order in which backward fills the flat space
-// (upwards), buffers last. The first bucket holds at least `first_bucket_bytes`, so that sending
-// starts early, each further one at least `bucket_bytes`; only the last may be smaller. Both are at
-// least 1. A bucket leaves when it and all before it are full.
+// All chunks but those of phases, which are told in the midst of lanes, consecutive ones together,
+// in the order in which backward fills the flat space (upwards), buffers and sums last. The first
+// bucket holds at least `first_bucket_bytes`, so that sending starts early, each further one at
+// least `bucket_bytes`; only the last may be smaller. Both are at least 1. A bucket leaves when it
+// and all before it are full.
 std::vector<std::vector<ChunkId>> Buckets(const Layout& layout, int64_t first_bucket_bytes,
                                           int64_t bucket_bytes);
 

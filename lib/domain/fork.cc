@@ -79,16 +79,16 @@ std::vector<int32_t> SlotsOfParent(const TrainingSpec& parent, const TrainingSpe
   return from;
 }
 
-std::vector<TensorSpec> WithoutSums(const std::vector<TensorSpec>& tensors) {
+std::vector<TensorSpec> OfModel(const std::vector<TensorSpec>& tensors) {
   std::vector<TensorSpec> model;
   std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(model),
-               [](const TensorSpec& tensor) { return tensor.kind != TensorKind::kSum; });
+               [](const TensorSpec& tensor) { return IsOfModel(tensor.kind); });
   return model;
 }
 
 std::string DifferentTensor(const std::vector<TensorSpec>& parent,
                             const std::vector<TensorSpec>& fork) {
-  const std::vector<TensorSpec> theirs = WithoutSums(parent), ours = WithoutSums(fork);
+  const std::vector<TensorSpec> theirs = OfModel(parent), ours = OfModel(fork);
   for (size_t i = 0; i < std::max(theirs.size(), ours.size()); ++i) {
     if (i >= ours.size()) return absl::StrCat(theirs[i].name, " is in the parent alone");
     if (i >= theirs.size()) return absl::StrCat(ours[i].name, " is not in the parent");

@@ -39,8 +39,9 @@ bool NamesParent(const ParentState& asked, const ParentState& held);
 // `fork` is as ForkedAt gives it.
 std::vector<int32_t> SlotsOfParent(const TrainingSpec& parent, const TrainingSpec& fork);
 
-// The tensors that a fork has of its parent: all but the sums of validation, which begin anew.
-std::vector<TensorSpec> WithoutSums(const std::vector<TensorSpec>& tensors);
+// The tensors that a fork has of its parent: those of the model, without sums, which begin anew,
+// and phases.
+std::vector<TensorSpec> OfModel(const std::vector<TensorSpec>& tensors);
 
 // The first tensor that is not the same in both, sums apart, for people; empty: all are.
 std::string DifferentTensor(const std::vector<TensorSpec>& parent,

@@ -124,6 +124,8 @@ struct TrainingSpec {
   uint64_t seed = 0;
   SumOrder order = SumOrder::kCanonical;
   Sync sync = Sync::kAllreduce;
+  // Batch norm has mean and variance of all samples of a step (docs/decisions/0110).
+  bool sync_batch_norm = false;
   Precision precision = Precision::kFp32;
   int32_t threads =
       1;  // intra-op threads per worker: changes sums, so it is part of the training specification
@@ -227,6 +229,9 @@ bool IsWeightOf(const TrainingSpec& training, uint64_t samples, int64_t weight);
 
 // The gradient of each step is measured: to clip it, or to know whether all of it is finite.
 bool IsMeasured(const TrainingSpec& training);
+
+// With sync_batch_norm: a worker holds a lane's activations as long as the lane waits.
+inline constexpr int32_t kMostSyncLanes = 256;
 
 // Steps of the whole job and of one epoch, for a data set of n samples. The last step of an epoch
 // takes what is left: it may be short. For an n that IsSampleCount refuses, of an old journal, an

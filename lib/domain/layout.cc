@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
@@ -55,15 +56,16 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
     layout.space_.tensors.push_back({t, 0, FloatsOf(t)});
   }
   int64_t at = 0;
+  auto put = [&](size_t i) {
+    Placed& p = layout.space_.tensors[i];
+    p.offset = at;
+    at = AlignUp(at + p.count);
+    layout.by_offset_.push_back(i);
+    return at <= kMaxElements;
+  };
   auto place = [&](TensorKind kind) {
-    for (size_t i = layout.space_.tensors.size(); i-- > 0;) {
-      Placed& p = layout.space_.tensors[i];
-      if (p.spec.kind != kind) continue;
-      p.offset = at;
-      at = AlignUp(at + p.count);
-      layout.by_offset_.push_back(i);
-      if (at > kMaxElements) return false;
-    }
+    for (size_t i = layout.space_.tensors.size(); i-- > 0;)
+      if (layout.space_.tensors[i].spec.kind == kind && !put(i)) return false;
     return true;
   };
   if (!place(TensorKind::kParameter))
@@ -76,8 +78,16 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   const int64_t sums = at;
   if (!place(TensorKind::kSum) || 4 * (at - sums) > kMaxChunkBytes)
     return absl::InvalidArgumentError("the job has more sums than one chunk holds");
-  const int64_t chunks = ChunksIn(layout.parameter_elements_, size) +
-                         ChunksIn(sums - layout.parameter_elements_, size) + (at > sums ? 1 : 0);
+  const int64_t phases = at;
+  int64_t chunks = ChunksIn(layout.parameter_elements_, size) +
+                   ChunksIn(sums - layout.parameter_elements_, size) + (phases > sums ? 1 : 0);
+  for (size_t i = 0; i < layout.space_.tensors.size(); ++i) {
+    const Placed& p = layout.space_.tensors[i];
+    if (p.spec.kind != TensorKind::kPhase) continue;
+    if (!put(i)) return absl::InvalidArgumentError("the model has more than 2^40 elements");
+    chunks += ChunksIn(p.count, size);
+    layout.phases_.push_back({i, ChunkId(), 0});
+  }
   if (chunks > kMostChunks)  // before anything is allocated for them
     return absl::InvalidArgumentError(absl::StrCat(
         "chunk_bytes: the model has ", chunks, " chunks of ", chunk_bytes, " bytes; at most ",
@@ -86,15 +96,28 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
   layout.parameter_chunks_ = layout.chunk_count();
   CutChunks(layout.parameter_elements_, sums, size, TensorKind::kBuffer, layout.chunks_);
   // What is learned of sums is a function of all of them, so they are not cut.
-  if (at > sums) layout.chunks_.push_back({sums, at - sums, TensorKind::kSum});
+  if (phases > sums) layout.chunks_.push_back({sums, phases - sums, TensorKind::kSum});
+  for (PhasePlace& phase : layout.phases_) {
+    const Placed& p = layout.space_.tensors[phase.tensor];
+    phase.first_chunk = ChunkId(layout.chunk_count());
+    CutChunks(p.offset, AlignUp(p.offset + p.count), size, TensorKind::kPhase, layout.chunks_);
+    phase.chunks = layout.chunk_count() - phase.first_chunk.value();
+  }
   layout.model_elements_ = sums;
   layout.space_.elements = at;
   return layout;
 }
 
+std::string LayerOfPhase(const std::string& name) {
+  constexpr std::string_view kPrefix = "sync/";
+  const size_t end = name.rfind('/');
+  if (!name.starts_with(kPrefix) || end < kPrefix.size()) return name;
+  return name.substr(kPrefix.size(), end - kPrefix.size());
+}
+
 FlatSpace Layout::ModelSpace() const {
   FlatSpace model{space_.tensors, model_elements_};
-  std::erase_if(model.tensors, [](const Placed& t) { return t.spec.kind == TensorKind::kSum; });
+  std::erase_if(model.tensors, [](const Placed& t) { return !IsOfModel(t.spec.kind); });
   return model;
 }
 

@@ -22,6 +22,16 @@ struct Chunk {
   TensorKind kind = TensorKind::kParameter;
 };
 
+// A phase: chunks of its own, from its tensor's offset on.
+struct PhasePlace {
+  size_t tensor = 0;    // index into Layout::tensors()
+  ChunkId first_chunk;  // and those after it
+  int32_t chunks = 0;
+};
+
+// The layer that it is of, as "sync/LAYER/forward" names it; other names stand for themselves.
+std::string LayerOfPhase(const std::string& name);
+
 inline constexpr int64_t kAlignElements = 16;
 inline constexpr int64_t kMaxChunkBytes = 256 * 1024;
 inline constexpr int64_t kMostChunks = int64_t{1} << 22;
@@ -37,17 +47,20 @@ class Layout {
  public:
   Layout() = default;
   // `tensors` in registration order: parameters are laid out in reverse, so that backward fills the
-  // space upwards; then the buffers, in chunks of their own; then the sums, which are one chunk.
-  // `chunk_bytes`: a multiple of 64, at most kMaxChunkBytes. kInvalidArgument: no parameter, a name
-  // twice, a parameter or a sum that is not float32, an empty or negative dimension, more than 2^40
-  // elements or kMostChunks chunks, or sums of more than kMaxChunkBytes.
+  // space upwards; then the buffers, in chunks of their own; then the sums, which are one chunk;
+  // then the phases, in their order, each in chunks of its own. `chunk_bytes`: a multiple of 64, at
+  // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, what is no buffer and not
+  // float32, an empty or negative dimension, more than 2^40 elements or kMostChunks chunks, or sums
+  // of more than kMaxChunkBytes.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
   int64_t elements() const { return space_.elements; }  // of the whole flat space, holes included
-  // Of parameters and buffers, without the sums behind them.
+  // Of parameters and buffers, without the sums and phases behind them.
   int64_t model_elements() const { return model_elements_; }
-  // What a task is bound to: the flat space without the sums.
+  // What a task is bound to: the flat space without sums and phases.
   FlatSpace ModelSpace() const;
+  // In registration order, which is that of their chunks.
+  const std::vector<PhasePlace>& phases() const { return phases_; }
   // Optimizer slots have this many each.
   int64_t parameter_elements() const { return parameter_elements_; }
   const FlatSpace& space() const { return space_; }
@@ -66,6 +79,7 @@ class Layout {
   FlatSpace space_;
   std::vector<size_t> by_offset_;
   std::vector<Chunk> chunks_;
+  std::vector<PhasePlace> phases_;
   int64_t parameter_elements_ = 0;
   int64_t model_elements_ = 0;
   int32_t parameter_chunks_ = 0;

@@ -31,6 +31,8 @@ inline constexpr char kInitial[] = "initial";
 inline constexpr char kInitialLeftOut[] = "initial_left_out";
 // Another: how many threads a worker computes with.
 inline constexpr char kThreads[] = "threads";
+// Another: in which order the lanes of a job with sync_batch_norm meet their phases.
+inline constexpr char kSyncOrder[] = "sync_order";
 
 // What a job's workers find out, each for itself, and must agree on (docs/architecture.md
 // section 1).

@@ -1,5 +1,6 @@
 #include "lib/optim/update.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/base/bytes.h"
@@ -43,7 +44,8 @@ Range Within(const Chunk& chunk, const UpdateRun& run) {
 
 ResultMeta Reduce(const TrainingSpec& training, TensorKind kind, const Partial& total,
                   absl::Span<float> sum) {
-  ResultMeta meta{total.weight, total.loss, 0, 0};
+  ResultMeta meta;
+  if (kind != TensorKind::kPhase) meta = {total.weight, total.loss, 0, 0};
   if (kind == TensorKind::kParameter) {
     if (training.reduction == Reduction::kMean && total.weight != 0)
       DivideBy(sum, static_cast<float>(total.weight));
@@ -66,6 +68,7 @@ void Updater::Apply(const Chunk& chunk, Step step, double rate, std::optional<do
                     absl::Span<const float> result, absl::Span<const float> from,
                     absl::Span<float> to, const Slots& slots) {
   if (chunk.kind == TensorKind::kBuffer) return CopyFloats(result, to, copied_);
+  if (chunk.kind == TensorKind::kPhase) return std::fill(to.begin(), to.end(), 0.0f);
   if (chunk.kind == TensorKind::kSum)
     return sums_.Apply(training_, samples_, step, result, from, to);
   MUSTER_CHECK(!IsLayerwise(training_.optimizer.kind), "it needs whole tensors");

@@ -187,6 +187,7 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
   MUSTER_RETURN_IF_ERROR(CheckOptimizer(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckSchedule(document, spec.training.schedule));
   MUSTER_RETURN_IF_ERROR(CheckLeavesOut(document, spec.training));
+  MUSTER_RETURN_IF_ERROR(CheckSyncs(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckValidation(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckKeep(document, spec));
   return spec;

@@ -828,6 +828,7 @@ std::vector<FieldRule> OtherRules() {
             std::numeric_limits<uint64_t>::max()),
       Choice("order", kTraining, MUSTER_MEMBER(training.order), {"canonical", "free"}),
       Choice("sync", kTraining, MUSTER_MEMBER(training.sync), {"allreduce", "server"}),
+      Later(Switch("sync_batch_norm", kTraining, MUSTER_MEMBER(training.sync_batch_norm))),
       Choice("precision", kTraining, MUSTER_MEMBER(training.precision), {"fp32"}),
       Whole("threads", kTraining, MUSTER_MEMBER(training.threads), 1, 1024),
       ChunkBytes(),

@@ -202,6 +202,31 @@ absl::Status CheckLeavesOut(const Document& document, const TrainingSpec& traini
                    "; take a smaller batch or fewer lanes, or leave it at stop"));
 }
 
+absl::Status CheckSyncs(const Document& document, const TrainingSpec& training) {
+  if (!training.sync_batch_norm) return absl::OkStatus();
+  const auto refused = [&](const std::string& why) {
+    return ErrorAt(document, "sync_batch_norm", why);
+  };
+  if (training.sync == Sync::kServer)
+    return refused(
+        "is for sync: allreduce; a server holds its sums back until all of a step are known, and "
+        "lanes would wait for them");
+  if (training.order == SumOrder::kFree)
+    return refused(
+        "is for order: canonical; a total that is summed once more after a failure must be the "
+        "same");
+  if (training.task == "torchscript")
+    return refused(
+        "is not for task torchscript: what a compiled module does in its batch norm is its own; "
+        "take layers, or a plug-in with muster::torch::SyncBatchNorm");
+  if (training.lanes > kMostSyncLanes)
+    return refused(absl::StrCat("needs at most ", kMostSyncLanes, " lanes, and there are ",
+                                training.lanes,
+                                ", since a worker keeps what each of its lanes has computed so "
+                                "far; take fewer lanes"));
+  return absl::OkStatus();
+}
+
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training) {
   const ValidationSpec& validation = training.validation;
   const bool is_plateau = training.schedule.kind == ScheduleKind::kPlateau;

@@ -44,6 +44,7 @@ absl::Status CheckOptimizer(const Document& document, const TrainingSpec& traini
 
 // A place for each sample of a step, where the bad ones are left out.
 absl::Status CheckLeavesOut(const Document& document, const TrainingSpec& training);
+absl::Status CheckSyncs(const Document& document, const TrainingSpec& training);
 
 // Data to measure with, and for a plateau measures, and no servers.
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training);

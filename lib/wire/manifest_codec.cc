@@ -54,6 +54,7 @@ absl::Status CheckRanges(const v1::Manifest& message) {
 
 TensorKind KindOf(const v1::Manifest::Tensor& message) {
   if (message.sum()) return TensorKind::kSum;
+  if (message.phase()) return TensorKind::kPhase;
   return message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
 }
 
@@ -103,6 +104,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
     out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
     out.set_buffer(tensor.kind == TensorKind::kBuffer);
     out.set_sum(tensor.kind == TensorKind::kSum);
+    out.set_phase(tensor.kind == TensorKind::kPhase);
     if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
   }
   message.set_chunk_bytes(manifest.chunk_bytes);

@@ -22,6 +22,7 @@ void Write(const TensorSpec& tensor, v1::NumericEnvironment::Tensor& out) {
   out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
   out.set_buffer(tensor.kind == TensorKind::kBuffer);
   out.set_sum(tensor.kind == TensorKind::kSum);
+  out.set_phase(tensor.kind == TensorKind::kPhase);
   if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
 }
 
@@ -30,7 +31,10 @@ TensorSpec Read(Reader& reader, const v1::NumericEnvironment::Tensor& message) {
   tensor.name = reader.Text("name", message.name());
   tensor.kind = message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
   if (message.sum()) tensor.kind = TensorKind::kSum;
+  if (message.phase()) tensor.kind = TensorKind::kPhase;
   reader.Require(!message.sum() || !message.buffer(), "sum", "of a buffer");
+  reader.Require(!message.phase() || !(message.sum() || message.buffer()), "phase",
+                 "of a buffer or a sum");
   if (!message.type().empty()) {
     const std::optional<TensorType> type = TensorTypeOf(message.type());
     reader.Require(type.has_value(), "type", "is no type of a tensor");

@@ -54,7 +54,7 @@ absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedMod
   MUSTER_ASSIGN_OR_RETURN(
       model.made, MakeAnyTask(training, PartFor(use, training), place.plugin_folders, preparing));
   std::vector<TensorSpec> tensors = model.manifest.tensors;
-  std::erase_if(tensors, [](const TensorSpec& t) { return t.kind == TensorKind::kSum; });
+  std::erase_if(tensors, [](const TensorSpec& t) { return !IsOfModel(t.kind); });
   if (model.made.task->Tensors() != tensors)
     return absl::FailedPreconditionError(
         absl::StrCat("task ", training.task, " makes a model of other tensors than the checkpoint ",

@@ -41,6 +41,7 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   if (!training.ok()) return absl::FailedPreconditionError(training.status().message());
   TaskOptions options{training->parameters, training->data, training->seed,
                       training->threads,    part,           training->validation.paths};
+  options.sync_batch_norm = training->sync_batch_norm;
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};

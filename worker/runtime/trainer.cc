@@ -290,6 +290,9 @@ void Trainer::Do(const DoCompute& command) {
   waits_ = true;
 }
 
+// No lane of ours waits for any.
+void Trainer::Do(const DoGiveTotals&) {}
+
 absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
   FlatPtr gradient = tree_->NewLeaf();
   const GradientSink sink{gradient->all(), [](LaneOutput) {}, [this](size_t) { GoOn(); }};

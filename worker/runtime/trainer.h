@@ -51,6 +51,7 @@ class Trainer {
 
   void Do(const DoPrepare& command);
   void Do(const DoCompute& command);
+  void Do(const DoGiveTotals& command);
   void Do(const DoAbandon& command);
   void Do(const DoApply& command);
   void Do(const DoStepBoundary& command);

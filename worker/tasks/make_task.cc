@@ -28,6 +28,7 @@ absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, ModelF
   TaskOptions options{training.parameters, training.data, training.seed,
                       training.threads,    part,          training.validation.paths};
   const TaskInfo& info = *FindTask(training.task);
+  options.sync_batch_norm = training.sync_batch_norm;
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   for (const auto& example : kExamples) {
     if (training.task != example.name) continue;

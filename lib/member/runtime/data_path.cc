@@ -39,19 +39,22 @@ DataPath::DataPath(SetupPtr setup, CopyCounter& copied)
                copied),
       sum_meta_(static_cast<size_t>(setup_->layout.chunk_count())) {}
 
-const FlatPtr& DataPath::SumOf(TreeNode node) const {
-  const auto it = own_sums_.find(node);
+// A buffer chunk's value is lane 0's and stands in whatever subtree holds lane 0: the first one.
+DataPath::Source DataPath::OwnSumOf(ChunkId c, TreeNode node) const {
+  const Chunk& where = chunk(c);
+  if (where.kind == TensorKind::kPhase) {
+    const auto phase = own_phases_.find({c, node});
+    MUSTER_CHECK(phase != own_phases_.end(), "a sum of a phase that is not held");
+    return {{phase->second.get(), static_cast<size_t>(where.count)}, phase->second};
+  }
+  const bool is_buffer = where.kind == TensorKind::kBuffer;
+  const auto it = is_buffer ? own_sums_.begin() : own_sums_.find(node);
   MUSTER_CHECK(it != own_sums_.end(), "a partial sum that is not held");
-  return it->second;
+  MUSTER_CHECK(!is_buffer || it->first.lo == 0);
+  return {it->second->of(where), it->second};
 }
 
-// A buffer chunk's value is lane 0's and stands in whatever subtree holds lane 0: the first one.
-FlatPtr DataPath::SourceOf(const PeerMessage& message, const Part& part) {
-  if (std::holds_alternative<Partials>(message)) {
-    if (chunk(part.chunk).kind != TensorKind::kBuffer) return SumOf(*part.node);
-    MUSTER_CHECK(!own_sums_.empty() && own_sums_.begin()->first.lo == 0);
-    return own_sums_.begin()->second;
-  }
+FlatPtr DataPath::FlatSourceOf(const PeerMessage& message) {
   if (const auto* results = std::get_if<Results>(&message)) return memory_.Results(results->step);
   const auto& pieces = std::get<Pieces>(message);
   if (pieces.kind == PieceKind::kResult) return memory_.Results(pieces.step);
@@ -60,21 +63,26 @@ FlatPtr DataPath::SourceOf(const PeerMessage& message, const Part& part) {
                                            : memory_.Slot(pieces.slot);
 }
 
+DataPath::Source DataPath::SourceOf(const PeerMessage& message, const Part& part) {
+  if (std::holds_alternative<Partials>(message)) return OwnSumOf(part.chunk, *part.node);
+  const FlatPtr flat = FlatSourceOf(message);
+  return {flat->of(chunk(part.chunk)), flat};
+}
+
 std::vector<Frame> DataPath::FramesOf(PeerMessage message) {
   std::vector<Frame> frames;
   for (PeerMessage& piece : Split(std::move(message), setup_->layout, kFramePayloadBytes)) {
     absl::StatusOr<std::vector<Part>> parts = PartsOf(piece, setup_->layout);
     MUSTER_CHECK(parts.ok(), "the machine sends chunks of the layout");
     Frame frame;
-    std::vector<FlatPtr> kept;
+    std::vector<std::shared_ptr<const void>> kept;
     for (Part& part : *parts) {
-      FlatPtr source = SourceOf(piece, part);
-      const absl::Span<const float> values = source->of(chunk(part.chunk));
-      if (!BringsChecksum(piece)) part.crc = CrcOf(values);
-      frame.payload.slices.push_back(BytesOf(values));
-      if (kept.empty() || kept.back() != source) kept.push_back(std::move(source));
+      Source source = SourceOf(piece, part);
+      if (!BringsChecksum(piece)) part.crc = CrcOf(source.values);
+      frame.payload.slices.push_back(BytesOf(source.values));
+      if (kept.empty() || kept.back() != source.keep) kept.push_back(std::move(source.keep));
     }
-    if (!kept.empty()) frame.payload.keep = std::make_shared<std::vector<FlatPtr>>(std::move(kept));
+    if (!kept.empty()) frame.payload.keep = std::make_shared<decltype(kept)>(std::move(kept));
     SetChecksums(piece, *parts);
     frame.header = Encode(piece);
     frames.push_back(std::move(frame));
@@ -94,9 +102,8 @@ std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incomin
   std::vector<std::pair<TreeNode, ArrivedSum>> arrived;
   for (TreeNode node : fold.arrived) {
     if (fold.own) {
-      const FlatPtr& sum =
-          where.kind != TensorKind::kBuffer ? SumOf(node) : own_sums_.begin()->second;
-      arrived.emplace_back(node, OwnSum{sum->of(where), sum});
+      Source sum = OwnSumOf(fold.chunk, node);
+      arrived.emplace_back(node, OwnSum{sum.values, std::move(sum.keep)});
     } else {
       MUSTER_CHECK(incoming != nullptr, "partials of a peer without a message");
       const Part& part = FindPart(*incoming, fold.chunk, node);

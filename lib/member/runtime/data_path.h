@@ -43,7 +43,13 @@ class DataPath {
 
   // The partial sums of our own lanes that FoldIn and Partials speak of from now on.
   void SetOwnSums(std::map<TreeNode, FlatPtr> sums) { own_sums_ = std::move(sums); }
-  void ForgetOwnSums() { own_sums_.clear(); }
+  // Sums of phases over them, beside those that are here; another compute makes them anew.
+  void AddOwnPhases(PhaseSums phases) { own_phases_.merge(std::move(phases)); }
+  void ForgetOwnPhases() { own_phases_.clear(); }
+  void ForgetOwnSums() {
+    own_sums_.clear();
+    own_phases_.clear();
+  }
 
   // `incoming`: the message that brought the partials; unused when they are our own.
   std::optional<Summed> Fold(const FoldIn& fold, const Incoming* incoming);
@@ -56,8 +62,14 @@ class DataPath {
  private:
   const Chunk& chunk(ChunkId c) const { return setup_->layout.chunk(c); }
   bool owners_apply() const { return setup_->spec.training.sync == Sync::kServer; }
-  const FlatPtr& SumOf(TreeNode node) const;
-  FlatPtr SourceOf(const PeerMessage& message, const Part& part);
+  // Values of a chunk, unchanged as long as `keep` is held.
+  struct Source {
+    absl::Span<const float> values;
+    std::shared_ptr<const void> keep;
+  };
+  Source OwnSumOf(ChunkId c, TreeNode node) const;
+  FlatPtr FlatSourceOf(const PeerMessage& message);
+  Source SourceOf(const PeerMessage& message, const Part& part);
   absl::Span<float> PlaceOfSum(Step step, ChunkId c);
   void StoreAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to, const Incoming& incoming);
   Slots SlotsOf(const Chunk& c) const;
@@ -68,6 +80,7 @@ class DataPath {
   Accumulator accumulator_;
   Updater updater_;
   std::map<TreeNode, FlatPtr> own_sums_;
+  PhaseSums own_phases_;
   FlatPtr sums_;                      // owners that apply: reduced gradients of the open step
   std::vector<ResultMeta> sum_meta_;  // likewise, by chunk
 };

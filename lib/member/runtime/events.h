@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -44,6 +45,13 @@ struct DoCompute {
   Compute compute;
   LineageNumber lineage;
   FlatPtr values;  // of state(step); unchanged until all results of the step are here
+  FlatPtr totals;  // where compute.totals stand, unchanged while it is held; null: there are none
+};
+// To lanes of the step that wait: these totals stand in `totals`, in their chunks, which stay as
+// they are while it is held; others of its chunks are being written.
+struct DoGiveTotals {
+  GiveTotals given;
+  FlatPtr totals;
 };
 struct DoAbandon {  // answer LanesAbandoned
   int64_t id = 0;
@@ -68,8 +76,8 @@ struct DoGenerate {  // for people: a text sample of the final state; answer Gen
   std::string prompt;
   size_t bytes = 0;
 };
-using TrainCommand =
-    std::variant<DoPrepare, DoCompute, DoAbandon, DoApply, DoStepBoundary, DoMake, DoGenerate>;
+using TrainCommand = std::variant<DoPrepare, DoCompute, DoGiveTotals, DoAbandon, DoApply,
+                                  DoStepBoundary, DoMake, DoGenerate>;
 struct TrainPort {
   Mailbox<TrainCommand> box;
   // Lanes of computes with a lower id need not be run any more: told ahead of the queue.
@@ -99,12 +107,17 @@ struct AddressesFound {  // of the coordinator's host, for a name that was looke
 struct Prepared {
   absl::StatusOr<SetupPtr> setup;
 };
+// Of a chunk of a phase, the sum of the lanes' terms over a subtree: as many floats as the chunk
+// has, never written again.
+using PhaseSums = std::map<std::pair<ChunkId, TreeNode>, std::shared_ptr<const float[]>>;
 struct GradientsReady {
   Ready ready;
   // Where the subtrees stand, in full: the chunks of `ready` are final and stay unchanged while a
   // holder lives; other chunks are still being written. A buffer chunk's value stands in the
   // subtree that holds lane 0.
   std::map<TreeNode, FlatPtr> sums;
+  // Of the phases of `ready`, each of its chunks and of all subtrees; `sums` is empty then.
+  PhaseSums phases{};
 };
 struct StateApplied {
   Step step;

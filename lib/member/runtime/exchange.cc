@@ -253,7 +253,10 @@ void Exchange::FromPeer(const MemberId& peer, PeerMessage message, Payload paylo
 }
 
 void Exchange::Handle(GradientsReady event) {
-  if (event.ready.id == compute_id_) data_->SetOwnSums(std::move(event.sums));
+  if (event.ready.id == compute_id_) {
+    if (event.phases.empty()) data_->SetOwnSums(std::move(event.sums));
+    data_->AddOwnPhases(std::move(event.phases));
+  }
   Feed(std::move(event.ready));
 }
 

@@ -117,6 +117,7 @@ class Exchange {
   Answer Do(const TellCoordinator& action, const Incoming*);
   Answer Do(Send action, const Incoming*);
   Answer Do(const Compute& action, const Incoming*);
+  Answer Do(const GiveTotals& action, const Incoming*);
   Answer Do(const Abandon& action, const Incoming*);
   Answer Do(const FoldIn& action, const Incoming* incoming);
   Answer Do(const ForgetSums& action, const Incoming*);

@@ -63,8 +63,15 @@ void Exchange::PassHalfReceived(const StoreResults& store) {
 Exchange::Answer Exchange::Do(const Compute& action, const Incoming*) {
   MUSTER_CHECK(parts_.train != nullptr, "a server computes no lanes");
   compute_id_ = action.id;
-  parts_.train->box.Post(
-      DoCompute{action, member_->lineage(), data_->memory().Values(action.step)});
+  data_->ForgetOwnPhases();
+  DoCompute compute{action, member_->lineage(), data_->memory().Values(action.step), nullptr};
+  if (!action.totals.empty()) compute.totals = data_->memory().Results(action.step);
+  parts_.train->box.Post(std::move(compute));
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const GiveTotals& action, const Incoming*) {
+  parts_.train->box.Post(DoGiveTotals{action, data_->memory().Results(action.step)});
   return std::nullopt;
 }
 

@@ -14,13 +14,13 @@ namespace muster {
 namespace {
 
 // What of the layout the checkpoint has. A fork's first one was made of its parent's state, by who
-// does not know what the fork measures: it is without the sums, which begin as zeros. Their chunk
-// is the last one, so all others are the same.
+// does not know what the fork measures: it is without sums and phases, which begin as zeros. Their
+// chunks are the last ones, so all others are the same.
 absl::StatusOr<Layout> LayoutThere(const Manifest& manifest, const Setup& setup) {
   if (manifest.step > Step(0)) return setup.layout;
   std::vector<TensorSpec> tensors;
   for (const Placed& tensor : setup.layout.tensors()) tensors.push_back(tensor.spec);
-  return Layout::Make(WithoutSums(tensors), ChunkBytes(setup.spec.training));
+  return Layout::Make(OfModel(tensors), ChunkBytes(setup.spec.training));
 }
 
 }  // namespace

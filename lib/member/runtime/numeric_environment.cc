@@ -3,6 +3,7 @@
 #include <array>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "lib/base/hash.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/float_env.h"
@@ -47,6 +48,12 @@ std::map<std::string, std::string> KernelProperties(const TrainingSpec& training
   return {{"float_environment", FloatEnvironmentIsSet() ? "nearest, denormals are zero" : "unset"},
           {"instruction_set", InstructionSet()},
           {"optimizer_probe", OptimizerProbe(training)}};
+}
+
+std::string SyncOrder(absl::Span<const std::string> phases) {
+  uint64_t hash = phases.size();
+  for (const std::string& phase : phases) hash = HashBytes(phase, hash);
+  return absl::StrFormat("%d phases, %016x", phases.size(), hash);
 }
 
 }  // namespace muster

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/types/span.h"
 #include "lib/domain/job.h"
 
 namespace muster {
@@ -13,5 +14,8 @@ namespace muster {
 // job's optimizer and schedule make of a small fixed input. On a thread whose float environment is
 // set.
 std::map<std::string, std::string> KernelProperties(const TrainingSpec& training);
+
+// What kSyncOrder says of phases with these names, in the order in which a lane meets them.
+std::string SyncOrder(absl::Span<const std::string> phases);
 
 }  // namespace muster

@@ -60,6 +60,10 @@ MemberConfig ConfigOf(const Setup& setup, const MemberPlace& place) {
   config.node = place.node;
   config.address = place.address;
   for (const Chunk& chunk : setup.layout.chunks()) config.chunks.push_back(chunk.kind);
+  for (const PhasePlace& phase : setup.layout.phases())
+    for (int32_t c = 0; c < phase.chunks; ++c)
+      config.layers[ChunkId(phase.first_chunk.value() + c)] =
+          LayerOfPhase(setup.layout.tensors()[phase.tensor].spec.name);
   config.slots = setup.slots;
   config.fingerprint_every = setup.spec.runtime.fingerprint_every;
   config.checkpoint_every = setup.spec.runtime.checkpoint.every_steps;

@@ -31,12 +31,13 @@ struct PeerSays {
   MemberId from;
   PeerMessage message;  // checksums are right already
 };
-// The last lane of Compute `id` has brought these chunks' subtrees to their final values.
+// The last lane of Compute `id` has brought these chunks' subtrees to their final values. Phases
+// are told apart from gradients, and all of them before the first gradient.
 struct Ready {
   int64_t id = 0;
   std::vector<ChunkId> chunks;
-  std::vector<Partial>
-      partials;  // subtrees of all lanes held in the step, with weights and losses; no checksums
+  std::vector<Partial> partials;  // subtrees of all lanes held in the step, with weights and
+                                  // losses, which are those of gradients; no checksums
 };
 struct Summed {  // answer to a FoldIn with a total: reduced, divided, measured
   Step step;
@@ -87,6 +88,11 @@ struct Compute {  // train thread: run these lanes of `step` and fold them with 
   Step step;
   std::vector<LaneId> lanes;
   std::vector<TreeNode> subtrees;  // of all lanes held in the step, these included
+  std::vector<ChunkId> totals{};   // phases of the step whose result is here already
+};
+struct GiveTotals {  // train thread: the results of these phases of the open step are here
+  Step step;
+  std::vector<ChunkId> chunks;
 };
 struct Abandon {  // train thread: forget the open step's lanes, also the running one
   int64_t id = 0;
@@ -150,9 +156,9 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<Connect, TellCoordinator, Send, Compute, Abandon, FoldIn, ForgetSums,
-                            StoreResults, StorePieces, ApplyChunks, Apply, StepBoundary, Make,
-                            PrepareCopy, DropState, Completed, Quit>;
+using Action = std::variant<Connect, TellCoordinator, Send, Compute, GiveTotals, Abandon, FoldIn,
+                            ForgetSums, StoreResults, StorePieces, ApplyChunks, Apply, StepBoundary,
+                            Make, PrepareCopy, DropState, Completed, Quit>;
 
 // What became of a peer's message.
 enum class Fate {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,8 +22,9 @@ struct MemberConfig {
   Role role = Role::kWorker;
   std::string node;
   std::string address;
-  std::vector<TensorKind> chunks;  // kind of every chunk
-  int32_t slots = 0;               // of the optimizer
+  std::vector<TensorKind> chunks;           // kind of every chunk
+  std::map<ChunkId, std::string> layers{};  // of the chunks of phases, for people
+  int32_t slots = 0;                        // of the optimizer
   int64_t fingerprint_every = 0;
   int64_t checkpoint_every = 0;
   int64_t checkpoint_epochs = 0;    // likewise, of the steps of one epoch or several; 0: no
@@ -33,6 +35,9 @@ struct MemberConfig {
 
   int32_t chunk_count() const { return static_cast<int32_t>(chunks.size()); }
   bool has_chunk(ChunkId c) const { return c.value() >= 0 && c.value() < chunk_count(); }
+  bool is_phase(ChunkId c) const {
+    return chunks[static_cast<size_t>(c.value())] == TensorKind::kPhase;
+  }
   bool owner_applies() const { return training.sync == Sync::kServer; }
   // This member updates parameters, and so has optimizer slots.
   bool applies() const { return !owner_applies() || role == Role::kServer; }

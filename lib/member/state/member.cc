@@ -33,6 +33,7 @@ Outcome Member::Handle(const Input& input) {
   const auto before = timeliness();
   Outcome out;
   std::visit([&](const auto& x) { On(x, out); }, input);
+  PassTotalsOn(out);
   BoundParts(out);
   edition_ += before != timeliness();
   return out;
@@ -69,6 +70,9 @@ std::string Member::Phase() const {
   if (!state_) return "spare";
   if (halted()) return "halted";
   if (train_.has_state) return "applying";
+  if (const std::optional<ChunkId> phase = state_->open.AwaitedPhase())
+    return absl::StrCat("waiting for ", config_->layers.at(*phase), " of ",
+                        seat_->MemberAt(state_->open.MissingOf(*seat_, *phase)).id.name);
   if (!state_->open.computed()) return "computing";
   for (int32_t c = 0; c < config_->chunk_count(); ++c)
     if (!state_->open.HasResult(ChunkId(c)))
@@ -334,6 +338,12 @@ void Member::TryApply(Outcome& out) {
   if (!apply) return;
   train_.has_state = true;
   out.Do(*std::move(apply));
+}
+
+// Lanes wait for them, also while a view forms. Once the step is applied no lane does.
+void Member::PassTotalsOn(Outcome& out) {
+  if (!state_ || train_.has_state) return;
+  if (std::optional<GiveTotals> totals = state_->open.TakeTotals()) out.Do(*std::move(totals));
 }
 
 void Member::On(const Applied& applied, Outcome& out) {

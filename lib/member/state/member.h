@@ -111,6 +111,7 @@ class Member {
   void TryApply(Outcome& out);
   void Advance(Outcome& out);
   bool FingerprintIsDue() const;
+  void PassTotalsOn(Outcome& out);
   void BoundParts(Outcome& out);
   std::optional<int64_t> RoundAt(Step step) const;
   void EndPart(Outcome& out);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace muster {
 namespace {
@@ -43,7 +44,7 @@ bool ClosedStep::FindsEnough() const { return Measures() && measured->learned.en
 OpenStep::OpenStep(ConfigPtr config, Step step)
     : config_(std::move(config)),
       step_(step),
-      lanes_{0, {}, ChunkSet(config_->chunks.size(), false), {}},
+      lanes_{0, {}, ChunkSet(config_->chunks.size(), false), {}, {}},
       sums_(config_->chunks.size(), false),
       sum_meta_(config_->chunks.size()),
       applied_(config_->chunks.size(), false),
@@ -85,8 +86,16 @@ std::optional<Compute> OpenStep::IssueLanes(const Seat& seat, int64_t id) {
   if (added.empty()) return std::nullopt;
   std::merge(added.begin(), added.end(), lanes_.issued.begin(), lanes_.issued.end(),
              std::back_inserter(all));
-  lanes_ = Lanes{id, std::move(all), ChunkSet(config_->chunks.size(), false), {}};
-  return Compute{id, step_, std::move(added), Subtrees(lanes_.issued, config_->training.lanes)};
+  lanes_ = Lanes{id, std::move(all), ChunkSet(config_->chunks.size(), false), {}, {}};
+  Compute compute{id, step_, std::move(added), Subtrees(lanes_.issued, config_->training.lanes)};
+  for (ChunkId c : ChunksOf(results_))
+    if (config_->is_phase(c)) compute.totals.push_back(c);
+  return compute;
+}
+
+std::optional<GiveTotals> OpenStep::TakeTotals() {
+  if (lanes_.totals.empty()) return std::nullopt;
+  return GiveTotals{step_, std::exchange(lanes_.totals, {})};
 }
 
 bool OpenStep::Finish(const Ready& ready) {
@@ -98,9 +107,28 @@ bool OpenStep::Finish(const Ready& ready) {
 
 std::vector<ChunkId> OpenStep::ReadyChunks() const { return ChunksOf(lanes_.ready); }
 
-// All subtrees go out; of a buffer chunk only lane 0's.
+std::optional<ChunkId> OpenStep::AwaitedPhase() const {
+  for (const auto& [c, layer] : config_->layers)
+    if (lanes_.ready[Index(c)] && !HasResult(c)) return c;
+  return std::nullopt;
+}
+
+int32_t OpenStep::MissingOf(const Seat& seat, ChunkId c) const {
+  if (!seat.Owns(c)) return seat.OwnerOf(c);
+  for (const int32_t holder : seat.view.LanesAt(step_).holder_of)
+    if (!incomplete_.HasFrom(holder, c)) return holder;
+  return seat.me;
+}
+
+// All subtrees go out; of a buffer chunk only lane 0's. A phase is not divided, and comes before
+// the lanes' weights are known.
 std::vector<Partial> OpenStep::PartialsOf(ChunkId c) const {
   const std::vector<Partial>& ours = lanes_.partials;
+  if (config_->is_phase(c)) {
+    std::vector<Partial> terms;
+    for (const Partial& of : ours) terms.push_back({of.node, 0, 0, 0});
+    return terms;
+  }
   if (config_->chunks[Index(c)] != TensorKind::kBuffer) return ours;
   if (ours.empty() || ours.front().node.lo != 0) return {};
   Partial first = ours.front();
@@ -157,7 +185,10 @@ bool OpenStep::DecideGlobalNorm() {
 // ---- results
 
 void OpenStep::AddResult(const ChunkResult& result, std::vector<JobCommand> commands) {
+  const bool is_new = !HasResult(result.chunk);
   results_[Index(result.chunk)] = true;
+  if (is_new && lanes_.id != 0 && config_->is_phase(result.chunk))
+    lanes_.totals.push_back(result.chunk);
   meta_[Index(result.chunk)] = result.meta;
   if (result.chunk == ChunkId(0)) commands_ = std::move(commands);
 }
@@ -217,7 +248,8 @@ void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& 
   }
   for (size_t c = 0; c < done.meta.size(); ++c) {
     const bool has = config.role == Role::kWorker || view.owner_of[c] == me;
-    if (!has || config.chunks[c] == TensorKind::kBuffer) continue;
+    if (!has || config.chunks[c] == TensorKind::kBuffer || config.chunks[c] == TensorKind::kPhase)
+      continue;
     record.weight = done.meta[c].weight;
     record.loss = done.meta[c].loss;
     record.without_weight = false;

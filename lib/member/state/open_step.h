@@ -63,9 +63,15 @@ class OpenStep {
   // The lanes that this view gives us and that were not issued; nothing when there are none, or
   // when every chunk is done.
   std::optional<Compute> IssueLanes(const Seat& seat, int64_t id);
+  // Totals of phases that have come since lanes were issued, once; nothing: there are none.
+  std::optional<GiveTotals> TakeTotals();
   // False: of lanes that were given up or added to.
   bool Finish(const Ready& ready);
   std::vector<ChunkId> ReadyChunks() const;
+  // The first phase that all our lanes have brought and whose total is not here.
+  std::optional<ChunkId> AwaitedPhase() const;
+  // For people, whom its total waits for: its owner, or who has not brought their part to us.
+  int32_t MissingOf(const Seat& seat, ChunkId c) const;
   // What goes to the owner of a ready chunk; empty when we contribute nothing to it.
   std::vector<Partial> PartialsOf(ChunkId c) const;
 
@@ -114,6 +120,7 @@ class OpenStep {
     std::vector<LaneId> issued;  // ascending
     ChunkSet ready;              // chunks whose subtrees are final
     std::vector<Partial> partials;
+    std::vector<ChunkId> totals;  // that have come and were not given
   };
 
   ConfigPtr config_;

@@ -149,17 +149,17 @@ TEST(Fork, ATensorThatIsAnotherIsNamedAndSumsAreNot) {
   const std::vector<TensorSpec> parent = {{"w", {2, 3}},
                                           {"mean", {3}, TensorKind::kBuffer},
                                           {"validation/loss", {16}, TensorKind::kSum}};
-  std::vector<TensorSpec> fork = WithoutSums(parent);
+  std::vector<TensorSpec> fork = OfModel(parent);
   ASSERT_EQ(fork.size(), 2u);
   EXPECT_EQ(DifferentTensor(parent, fork), "");
   fork[0].shape = {2, 4};
   EXPECT_EQ(DifferentTensor(parent, fork), "w is [2, 4], and in the parent [2, 3]");
-  fork = WithoutSums(parent);
+  fork = OfModel(parent);
   fork[1].type = TensorType::kInt64;
   EXPECT_THAT(DifferentTensor(parent, fork), HasSubstr("mean is of another kind or type"));
   fork.pop_back();
   EXPECT_EQ(DifferentTensor(parent, fork), "mean is in the parent alone");
-  fork = WithoutSums(parent);
+  fork = OfModel(parent);
   fork.push_back({"more", {1}});
   EXPECT_EQ(DifferentTensor(parent, fork), "more is not in the parent");
   fork[0].name = "v";

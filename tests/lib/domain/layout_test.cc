@@ -79,6 +79,46 @@ TEST(Layout, ChunksAreAGridAndBuffersHaveTheirOwn) {
                                   std::tuple(96, 32, TensorKind::kBuffer)));
 }
 
+// Sums are one chunk; each phase begins a chunk of its own, and none of them is in a task's space.
+TEST(Layout, PhasesStandBehindTheSumsInTheirOrder) {
+  const Layout layout = Make({Parameter("p", {20}),
+                              {"sync/a/forward", {40}, TensorKind::kPhase},
+                              {"sum", {3}, TensorKind::kSum},
+                              {"sync/a/backward", {16}, TensorKind::kPhase},
+                              Buffer("b", {2})},
+                             64);
+  std::vector<std::tuple<int64_t, int64_t, TensorKind>> chunks;
+  for (const Chunk& c : layout.chunks()) chunks.emplace_back(c.offset, c.count, c.kind);
+  EXPECT_THAT(
+      chunks,
+      ElementsAre(std::tuple(0, 16, TensorKind::kParameter),
+                  std::tuple(16, 16, TensorKind::kParameter),
+                  std::tuple(32, 16, TensorKind::kBuffer), std::tuple(48, 16, TensorKind::kSum),
+                  std::tuple(64, 16, TensorKind::kPhase), std::tuple(80, 16, TensorKind::kPhase),
+                  std::tuple(96, 16, TensorKind::kPhase),  // 40 floats and 8 of no tensor
+                  std::tuple(112, 16, TensorKind::kPhase)));
+  EXPECT_EQ(layout.model_elements(), 48);
+  EXPECT_EQ(layout.ModelSpace().tensors.size(), 2u);
+  ASSERT_EQ(layout.phases().size(), 2u);
+  EXPECT_EQ(layout.phases()[0].tensor, 1u);
+  EXPECT_EQ(layout.phases()[0].first_chunk, ChunkId(4));
+  EXPECT_EQ(layout.phases()[0].chunks, 3);
+  EXPECT_EQ(layout.phases()[1].tensor, 3u);
+  EXPECT_EQ(layout.phases()[1].first_chunk, ChunkId(7));
+  EXPECT_EQ(layout.tensors()[3].offset, 112);
+  EXPECT_THAT(layout.TensorsIn(64, 64), ElementsAre(1u, 3u));
+  EXPECT_THAT(
+      ErrorOf({Parameter("p", {1}), {"phase", {(int64_t{1} << 22) * 16}, TensorKind::kPhase}}),
+      HasSubstr("at most 4194304 are allowed"));
+}
+
+TEST(Layout, APhaseNamesItsLayer) {
+  EXPECT_EQ(LayerOfPhase("sync/layer4.0.bn1/forward"), "layer4.0.bn1");
+  EXPECT_EQ(LayerOfPhase("sync/a/b/backward"), "a/b");
+  EXPECT_EQ(LayerOfPhase("sync/forward"), "sync/forward");
+  EXPECT_EQ(LayerOfPhase("totals"), "totals");
+}
+
 // What must hold of every layout, on random models.
 TEST(Layout, IsAlignedWholeAndWithoutOverlap) {
   std::mt19937_64 random(7);

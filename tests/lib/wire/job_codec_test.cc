@@ -826,6 +826,7 @@ TEST(TrainingHash, ChangesWithEveryFieldOfTheTraining) {
                                              "seed=5",
                                              "order=free",
                                              "sync=server",
+                                             "sync_batch_norm=true",
                                              "threads=5",
                                              "chunk_bytes=64",
                                              "optimizer.weight_decay_on=matrices",
@@ -870,6 +871,32 @@ TEST(OnBadSample, SkipNeedsAPlaceForEachSampleOfAStep) {
   };
   EXPECT_EQ(hash("format: images"), hash("format: images, on_bad_sample: stop"));
   EXPECT_NE(hash("format: images"), hash("format: images, on_bad_sample: skip"));
+}
+
+TEST(SyncBatchNorm, IsRefusedWhereATotalCannotBeWaitedFor) {
+  const auto error = [](const std::string& task, const std::string& more) {
+    const auto spec = ParseJobYaml(
+        absl::StrCat("task: ", task, "\nsteps: 3\nsync_batch_norm: true\n", more), "a.yaml");
+    return std::string(spec.status().message());
+  };
+  EXPECT_EQ(error("mine", "batch: 256\nlanes: 256"), "");
+  EXPECT_EQ(error("mine", "batch: 16\nlanes: 8\naccumulate: 2\nclip_norm: 1\non_nan: skip"), "");
+  EXPECT_THAT(error("mine", "batch: 257\nlanes: 257"),
+              HasSubstr("a.yaml:3: sync_batch_norm: needs at most 256 lanes, and there are 257"));
+  EXPECT_THAT(error("mine", "batch: 16\nlanes: 16\naccumulate: 17"),
+              HasSubstr("and there are 272"));
+  EXPECT_THAT(error("mine", "sync: server"),
+              HasSubstr("a.yaml:3: sync_batch_norm: is for sync: allreduce"));
+  EXPECT_THAT(error("mine", "order: free"),
+              HasSubstr("a.yaml:3: sync_batch_norm: is for order: canonical"));
+  EXPECT_THAT(error("torchscript", "parameters: {file: /a.pt}\ndata: {paths: [/a], format: csv}"),
+              HasSubstr("a.yaml:3: sync_batch_norm: is not for task torchscript"));
+  // It is part of what is hashed where it is true, and nothing else is.
+  const auto hash = [](const std::string& more) {
+    return TrainingHash(Parsed(absl::StrCat(kSmall, more)).training);
+  };
+  EXPECT_EQ(hash(""), hash("sync_batch_norm: false"));
+  EXPECT_NE(hash(""), hash("sync_batch_norm: true"));
 }
 
 TEST(Differences, OfTwoParentsAreTold) {

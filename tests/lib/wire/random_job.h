@@ -250,7 +250,7 @@ class RandomJob {
 
   void FillTraining(TrainingSpec& training) {
     FillTask(training);
-    training.lanes = Int(1, 4096);
+    training.lanes = Int(1, Coin() ? kMostSyncLanes : 4096);
     training.batch = Int<int64_t>(1, int64_t{1} << 31);
     (Coin() ? training.steps : training.epochs) = Int<int64_t>(1, 1 << 20);
     FillOptimizer(training.optimizer);
@@ -269,6 +269,9 @@ class RandomJob {
         training.optimizer.kind == OptimizerKind::kLamb ||
         training.optimizer.kind == OptimizerKind::kLars)
       training.sync = Sync::kAllreduce;
+    training.sync_batch_norm = training.lanes <= kMostSyncLanes &&
+                               training.sync == Sync::kAllreduce &&
+                               training.order == SumOrder::kCanonical && Coin();
     training.threads = Int(1, 1024);
     training.chunk_bytes = Int<int64_t>(1, 4096) * 64;
     if (!LeavesOut(training)) return;

@@ -192,7 +192,7 @@ class RandomMessage {
   }
   void Fill(TensorSpec& tensor) {
     Fill(tensor.name);
-    Fill(tensor.kind);
+    tensor.kind = static_cast<TensorKind>(Below(static_cast<size_t>(TensorKind::kPhase) + 1));
     if (tensor.kind == TensorKind::kBuffer)
       tensor.type = static_cast<TensorType>(Below(static_cast<size_t>(TensorType::kBool) + 1));
     tensor.shape.resize(Below(4));
