@@ -156,6 +156,16 @@ absl::Status NotComplete(const SurveyedCheckpoint& one) {
       absl::StrCat("the checkpoint of step ", one.step.value(), " is not complete: ", one.why_not));
 }
 
+const char* KindOf(const TensorSpec& tensor) {
+  switch (tensor.kind) {
+    case TensorKind::kParameter: return "parameter";
+    case TensorKind::kBuffer: return "buffer";
+    case TensorKind::kSum: return "sum";
+    case TensorKind::kPhase: return "phase";
+  }
+  return "";
+}
+
 ordered_json ShownJson(const Folder& folder, const SurveyedCheckpoint& one) {
   const Manifest& manifest = one.file->manifest;
   ordered_json json = AsJson(folder, one);
@@ -168,12 +178,11 @@ ordered_json ShownJson(const Folder& folder, const SurveyedCheckpoint& one) {
   json["spec"] = ordered_json::parse(manifest.spec, nullptr, /*allow_exceptions=*/false);
   json["tensors"] = ordered_json::array();
   for (const TensorSpec& tensor : manifest.tensors)
-    json["tensors"].push_back(
-        {{"name", Printable(tensor.name)},
-         {"shape", tensor.shape},
-         {"type", NameOf(tensor.type)},
-         {"kind", tensor.kind == TensorKind::kBuffer ? "buffer" : "parameter"},
-         {"bytes", tensor.Bytes()}});
+    json["tensors"].push_back({{"name", Printable(tensor.name)},
+                               {"shape", tensor.shape},
+                               {"type", NameOf(tensor.type)},
+                               {"kind", KindOf(tensor)},
+                               {"bytes", tensor.Bytes()}});
   json["members"] = ordered_json::array();
   for (const Segment& segment : manifest.segments)
     json["members"].push_back({{"file", segment.file},
@@ -211,8 +220,7 @@ void ShowText(const Folder& folder, const SurveyedCheckpoint& one, std::ostream&
   out << "tensors\n";
   for (const TensorSpec& tensor : manifest.tensors)
     out << absl::StrFormat("  %-40s  %-14s  %-8s  %s\n", Printable(tensor.name), ShapeText(tensor),
-                           NameOf(tensor.type),
-                           tensor.kind == TensorKind::kBuffer ? "buffer" : "parameter");
+                           NameOf(tensor.type), KindOf(tensor));
 }
 
 absl::Status Show(const Folder& folder, const SurveyedCheckpoint& one, bool as_json,

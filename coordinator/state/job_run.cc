@@ -50,6 +50,12 @@ std::string SpecificationDifferences(const TrainingSpec& training, const Join& j
   if (threads != theirs.numeric.end() && threads->second != absl::StrCat(training.threads))
     differ.Add(absl::StrCat("threads (", threads->second,
                             "; its specification says threads: ", training.threads, ")"));
+  const bool syncs = std::any_of(theirs.tensors.begin(), theirs.tensors.end(),
+                                 [](const auto& t) { return t.kind == TensorKind::kPhase; });
+  if (syncs != training.sync_batch_norm)
+    differ.Add(absl::StrCat("batch norm (", syncs ? "over all lanes" : "of each lane alone",
+                            "; its specification says sync_batch_norm: ",
+                            training.sync_batch_norm ? "true" : "false", ")"));
   return differ.Text();
 }
 

@@ -48,7 +48,7 @@ std::string NoteOnBatchNorm(const TrainingSpec& training, const std::vector<Tens
   // Of fewer samples, mean and variance say little of the data.
   constexpr int64_t kEnough = 8;
   const int64_t lanes = training.lanes;
-  if (lanes < 1 || training.batch >= kEnough * lanes) return "";
+  if (lanes < 1 || training.batch >= kEnough * lanes || training.sync_batch_norm) return "";
   const auto of = std::find_if(tensors.begin(), tensors.end(), [](const TensorSpec& tensor) {
     return tensor.kind == TensorKind::kBuffer && absl::EndsWith(tensor.name, "running_mean");
   });
@@ -61,7 +61,8 @@ std::string NoteOnBatchNorm(const TrainingSpec& training, const std::vector<Tens
   return absl::StrCat("the model has batch norm (", Cut(Printable(of->name)),
                       "), which looks at each lane alone, and a lane has ", samples, " (batch ",
                       training.batch, ", lanes ", lanes,
-                      "): take a larger batch, or fewer lanes, so that it has ", kEnough);
+                      "): take a larger batch, or fewer lanes, so that it has ", kEnough,
+                      ", or have it look at all lanes by sync_batch_norm: true, if the task can");
 }
 
 }  // namespace muster

@@ -487,6 +487,17 @@ void Faults::OnHeard(const MemberProcess& member, const FromCoordinator& message
   world_.client_.SubmitChanged(job);
 }
 
+// Its owner, or another that is about to have the total, may be the one that dies.
+void Faults::OnPhase(const MemberProcess& member) {
+  if (over() || !around_.schedule.OneIn(60)) return;
+  --left_;
+  around_.coverage.Add(Corner::kKillsAtPhases);
+  const MemberProcess* other = around_.schedule.OneIn(2) ? AnyOther(member) : nullptr;
+  const NodeId node = other != nullptr ? other->node() : member.node();
+  around_.schedule.At(around_.schedule.Random(0, 4),
+                      [this, node] { world_.Crash(node, "was killed at a phase"); });
+}
+
 void Faults::FailWhileForming() {
   if (!AnyForming() || world_.ended()) return;
   around_.coverage.Add(Corner::kSecondFailures);

@@ -26,6 +26,8 @@ class Faults {
   void OnSaid(const MemberId& to, const FromCoordinator& message);
   // A member is about to hear this.
   void OnHeard(const MemberProcess& member, const FromCoordinator& message);
+  // A member has brought a phase, or has its total.
+  void OnPhase(const MemberProcess& member);
 
  private:
   void Inject();

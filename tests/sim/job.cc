@@ -19,6 +19,7 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.training.clip_norm = options.clip_norm;
   spec.training.on_nan = options.on_nan;
   spec.training.order = options.order;
+  spec.training.sync_batch_norm = options.phases > 0;
   spec.training.chunk_bytes = 64;
   spec.training.optimizer.kind = options.optimizer;
   spec.training.validation.every_steps = options.validation_every;
@@ -52,6 +53,9 @@ NumericEnvironment EnvironmentOf(const JobOptions& options) {
     for (const char* name : {"validation/loss", "validation/learned"})
       environment.tensors.push_back({name, {16}, TensorKind::kSum});
   if (LeavesOut(spec.training)) environment.tensors.push_back(LeftOutTensor(spec.training));
+  for (int32_t p = 0; p < options.phases; ++p)
+    environment.tensors.push_back(
+        {absl::StrCat("sync/layer", p, "/forward"), {16}, TensorKind::kPhase});
   return environment;
 }
 
@@ -118,6 +122,7 @@ std::vector<TensorKind> SimJob::Kinds() const {
   std::vector<TensorKind> kinds(static_cast<size_t>(options.chunks), TensorKind::kParameter);
   kinds.insert(kinds.end(), static_cast<size_t>(options.buffers), TensorKind::kBuffer);
   if (options.validation_every > 0 || options.bad_every > 0) kinds.push_back(TensorKind::kSum);
+  kinds.insert(kinds.end(), static_cast<size_t>(options.phases), TensorKind::kPhase);
   return kinds;
 }
 

@@ -25,6 +25,7 @@ struct JobOptions {
   int32_t lanes = 4;
   int32_t chunks = 4;            // of parameters
   int32_t buffers = 0;           // further chunks
+  int32_t phases = 0;            // further chunks, of a job that syncs
   int64_t validation_every = 0;  // steps; 0: nothing is measured, and there is no chunk of sums
   int64_t patience = 0;          // measures that are no better, after which it is enough; 0: never
   uint64_t bad_every = 0;        // about every so many samples one is left out; 0: none is

@@ -41,7 +41,11 @@ Machine::Machine(MemberConfig config, Outside outside)
   train_.emplace(TrainThread::Parts{outside_.schedule, outside_.runner, &terms_,
                                     [this](const Make& make) { return Load(make); }, post,
                                     [this] { outside_.coverage->Add(Corner::kBusyThreads); },
-                                    outside_.job->options.fingerprint_ms},
+                                    outside_.job->options.fingerprint_ms,
+                                    [this](Step step, ChunkId chunk, Value total) {
+                                      return total == RightResult(step, chunk);
+                                    },
+                                    outside_.violate, outside_.coverage},
                  config_.id.incarnation);
 }
 
@@ -165,15 +169,19 @@ void Machine::CheckInvariants() {
 // ---- what the train thread says
 
 void Machine::Handle(GradientsReady event) {
+  const bool is_phase = !event.phases.empty();
   if (event.ready.id == compute_id_) {
-    own_sums_ = std::move(event.sums);
+    if (!is_phase) own_sums_ = std::move(event.sums);
+    own_phases_.merge(std::move(event.phases));
     for (ChunkId c : event.ready.chunks) own_final_[static_cast<size_t>(c.value())] = true;
   }
   Feed(std::move(event.ready));
+  if (is_phase) outside_.at_phase();
 }
 
 void Machine::Handle(StateApplied event) {
   own_sums_.reset();
+  own_phases_.clear();
   if (*memory_.Values(event.step + 1) != outside_.job->reference.At(event.step + 1).values)
     outside_.violate(absl::StrCat("state(", event.step.value() + 1, ") is another term"));
   const bool sealed =
@@ -279,22 +287,37 @@ Machine::Answer Machine::Do(const Completed&, const SimFrame*) {
 }
 
 Machine::Answer Machine::Do(const Send& a, const SimFrame*) {
-  if (const auto* p = std::get_if<Partials>(&a.message); p != nullptr && p->view < member_.sealed())
+  const auto* p = std::get_if<Partials>(&a.message);
+  if (p != nullptr && p->view < member_.sealed())
     outside_.violate(
         absl::StrCat("partials were sent in view ", p->view.value(), ", which is sealed"));
+  if (p != nullptr) CheckGradientsLeave(*p);
   CheckIsInView("it sent a frame to", a.to, a.message);
   outside_.send(a.to, SimFrame{a.message, PayloadOf(a.message)});
   return std::nullopt;
 }
 
+// A lane ends when it has had the last total of its order.
+void Machine::CheckGradientsLeave(const Partials& partials) {
+  const bool has_gradients = std::any_of(
+      partials.chunks.begin(), partials.chunks.end(),
+      [&](const ChunkPartials& c) { return !terms_.phase(static_cast<size_t>(c.chunk.value())); });
+  for (const size_t c : terms_.SyncOrder())
+    if (has_gradients && memory_.ReceiveBuffer(partials.step)[c] == kTorn)
+      outside_.violate(absl::StrCat("gradients leave before the total of chunk ", c, " is here"));
+}
+
 // A buffer has its value from lane 0, which is in the first subtree.
 Value Machine::OwnSum(TreeNode node, ChunkId chunk) {
   const auto c = static_cast<size_t>(chunk.value());
+  const auto phase = own_phases_.find({chunk, node});
+  if (phase != own_phases_.end() && own_final_[c]) return phase->second;
   const bool buffer = terms_.buffer(c);
   const auto it = !own_sums_ ? SubtreeSums::const_iterator()
                   : buffer   ? own_sums_->begin()
                              : own_sums_->find(node);
-  const bool there = own_sums_ && it != own_sums_->end() && (!buffer || it->first.lo == 0);
+  const bool there =
+      own_sums_ && !terms_.phase(c) && it != own_sums_->end() && (!buffer || it->first.lo == 0);
   if (there && own_final_[c]) return it->second.sums[c];
   outside_.violate(absl::StrCat("a sum of chunk ", c, " over the lanes from ", node.lo,
                                 " is sent that is not there or not final"));
@@ -351,6 +374,8 @@ Machine::Answer Machine::Do(const FoldIn& a, const SimFrame* frame) {
     outside_.violate(
         absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
   (server_mode() ? sums_ : memory_.ReceiveBuffer(a.step))[c] = sum;
+  if (terms_.phase(c) && (a.total->weight != 0 || a.total->loss != 0))
+    outside_.violate("a phase has a weight or a loss");
   sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0,
                   terms_.IsFinite(a.step, c)};
   return Summed{a.step, a.chunk, sum_meta_[c]};
@@ -427,13 +452,25 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
 Machine::Answer Machine::Do(const Compute& a, const SimFrame*) {
   compute_id_ = a.id;
   own_final_.assign(own_final_.size(), false);
-  train_->Do(DoCompute{a, member_.lineage(), memory_.Values(a.step)});
+  own_phases_.clear();
+  DoCompute compute{a, member_.lineage(), memory_.Values(a.step), nullptr};
+  if (!a.totals.empty()) compute.totals = memory_.Results(a.step);
+  train_->Do(std::move(compute));
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const GiveTotals& a, const SimFrame*) {
+  outside_.coverage->Add(Corner::kTotals, static_cast<int64_t>(a.chunks.size()));
+  if (!member_.active()) outside_.coverage->Add(Corner::kTotalsWhileForming);
+  train_->Do(DoGiveTotals{a, member_.lineage(), memory_.Results(a.step)});
+  outside_.at_phase();
   return std::nullopt;
 }
 
 Machine::Answer Machine::Do(const Abandon& a, const SimFrame*) {
   compute_id_ = a.id;
   own_sums_.reset();
+  own_phases_.clear();
   if (!train_) return Abandoned{a.id};
   train_->AbandonBelow(a.id);
   train_->Do(DoAbandon{a.id});

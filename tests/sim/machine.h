@@ -41,6 +41,7 @@ class Machine {
     // Holds sessions to exactly these, and returns those whose sessions end by that.
     std::function<std::vector<MemberId>(const std::vector<ViewMember>&)> connect;
     std::function<void()> step_done;
+    std::function<void()> at_phase;  // it has brought one, or has its total
     std::function<void(int code, const std::string& reason)> quit;
     std::function<void(const std::string&)> violate;
   };
@@ -62,6 +63,7 @@ class Machine {
  private:
   using Answer = std::optional<Input>;
   Answer Do(const Compute&, const SimFrame*);
+  Answer Do(const GiveTotals&, const SimFrame*);
   Answer Do(const Abandon&, const SimFrame*);
   Answer Do(const Apply&, const SimFrame*);
   Answer Do(const StepBoundary&, const SimFrame*);
@@ -96,6 +98,7 @@ class Machine {
   void CheckLoaded(const Make& make, const SimState& state);
   void Write(PartCopy part);
   Value OwnSum(TreeNode node, ChunkId chunk);
+  void CheckGradientsLeave(const Partials& partials);
   std::vector<Value> PayloadOf(const PeerMessage& message);
   std::vector<ChunkId> OwnChunks() const;
   Value RightResult(Step step, ChunkId chunk);  // as an undisturbed run has it
@@ -116,6 +119,7 @@ class Machine {
   int64_t compute_id_ = 0;                          // of the last Compute or Abandon
   std::shared_ptr<const SubtreeSums> own_sums_;     // as the train thread told last …
   ChunkSet own_final_;                              // … of which these chunks are final
+  PhaseSums own_phases_;                            // of the lanes of the last Compute
   std::vector<std::map<TreeNode, Value>> waiting_;  // owner: by chunk
   std::vector<Value> sums_;                         // owner that applies: complete ones
   std::vector<ResultMeta> sum_meta_;

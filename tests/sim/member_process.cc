@@ -242,6 +242,9 @@ MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
   config.address = absl::StrCat("node:", place_.node);
   // The layout puts the buffers behind the parameters, as the job's numeric environment list them.
   config.chunks = place_.job->Kinds();
+  for (size_t c = 0; c < config.chunks.size(); ++c)
+    if (config.chunks[c] == TensorKind::kPhase)
+      config.layers[ChunkId(static_cast<int32_t>(c))] = absl::StrCat("layer", c);
   config.slots = place_.job->terms.slots();
   config.fingerprint_every = job.spec.runtime.fingerprint_every;
   config.checkpoint_every = job.spec.runtime.checkpoint.every_steps;
@@ -296,6 +299,7 @@ Machine::Outside MemberProcess::OutsideOf() {
   out.tell = [this](const ToCoordinator& message) { Tell(message); };
   out.connect = [this](const std::vector<ViewMember>& peers) { return links_.Hold(peers); };
   out.step_done = events_.step_done;
+  out.at_phase = [this] { events_.at_phase(*this); };
   out.quit = [this](int code, const std::string& reason) { Leave(code, reason); };
   out.violate = [this](const std::string& what) {
     around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name, ": ", what));

@@ -1,6 +1,8 @@
 #include "tests/sim/reference.h"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "absl/strings/str_format.h"
 
@@ -34,18 +36,52 @@ std::string Reference::DigestAt(Step step) {
   return DigestOf(terms_, state.values, state.slots);
 }
 
-Reference::Node Reference::Tree(Value state, Step step, TreeNode node) const {
+namespace {
+
+Value SumOver(const Terms& terms, size_t chunk, TreeNode node,
+              const std::function<Value(LaneId)>& of) {
+  if (node.lanes() == 1) return of(LaneId(node.lo));
+  const int32_t mid = SplitPoint(node);
+  return terms.Sum(chunk, SumOver(terms, chunk, {node.lo, mid}, of),
+                   SumOver(terms, chunk, {mid, node.hi}, of));
+}
+
+}  // namespace
+
+// Of all phases, by their chunks: those of the order one after the other, and then the others.
+std::vector<std::pair<size_t, Value>> Reference::Totals(Value state, Step step) const {
+  std::vector<std::pair<size_t, Value>> made;
+  const TreeNode root{0, terms_.training().lanes};
+  const std::vector<size_t> order = terms_.SyncOrder();
+  Value totals = Terms::kNoTotals;
+  for (size_t at = 0; at < order.size(); ++at) {
+    made.emplace_back(order[at], SumOver(terms_, order[at], root, [&](LaneId lane) {
+                        return terms_.Weight(step, lane) == 0
+                                   ? Terms::kBringsNothing
+                                   : terms_.Brings(state, step, lane, at, totals);
+                      }));
+    totals = Terms::WithTotal(totals, made.back().second);
+  }
+  for (size_t c = 0; c < static_cast<size_t>(terms_.chunks()); ++c)
+    if (terms_.phase(c) && std::find(order.begin(), order.end(), c) == order.end())
+      made.emplace_back(c, SumOver(terms_, c, root, [](LaneId) { return Terms::kBringsNothing; }));
+  return made;
+}
+
+Reference::Node Reference::Tree(Value state, Step step, TreeNode node, Value totals) const {
   Node made;
   if (node.lanes() == 1) {
     const LaneId lane(node.lo);
+    const Value passed = terms_.Weight(step, lane) == 0 ? Terms::kNoTotals : totals;
     for (size_t c = 0; c < static_cast<size_t>(terms_.chunks()); ++c)
-      made.sums.push_back(terms_.Gradient(state, step, lane, c));
+      made.sums.push_back(terms_.Gradient(state, step, lane, c, passed));
     made.weight = terms_.Weight(step, lane);
     made.loss = terms_.Loss(step, lane);
     return made;
   }
   const int32_t mid = SplitPoint(node);
-  const Node left = Tree(state, step, {node.lo, mid}), right = Tree(state, step, {mid, node.hi});
+  const Node left = Tree(state, step, {node.lo, mid}, totals);
+  const Node right = Tree(state, step, {mid, node.hi}, totals);
   for (size_t c = 0; c < left.sums.size(); ++c)
     made.sums.push_back(terms_.Sum(c, left.sums[c], right.sums[c]));
   made.weight = left.weight + right.weight;
@@ -56,8 +92,14 @@ Reference::Node Reference::Tree(Value state, Step step, TreeNode node) const {
 void Reference::Advance() {
   State& now = states_.back();
   const Step step(static_cast<int64_t>(states_.size()) - 1);
-  Node root = Tree(terms_.WholeState(now.values), step, {0, terms_.training().lanes});
+  const Value state = terms_.WholeState(now.values);
+  const auto phases = Totals(state, step);
+  Value totals = Terms::kNoTotals;
+  for (size_t at = 0; at < terms_.SyncOrder().size(); ++at)
+    totals = Terms::WithTotal(totals, phases[at].second);
+  Node root = Tree(state, step, {0, terms_.training().lanes}, totals);
   now.sums = std::move(root.sums);
+  for (const auto& [chunk, total] : phases) now.sums[chunk] = total;
   now.weight = root.weight;
   now.loss = root.loss;
   double squares = 0;

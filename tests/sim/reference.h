@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/sim/values.h"
@@ -34,7 +35,8 @@ class Reference {
     int64_t weight = 0;
     double loss = 0;
   };
-  Node Tree(Value state, Step step, TreeNode node) const;
+  Node Tree(Value state, Step step, TreeNode node, Value totals) const;
+  std::vector<std::pair<size_t, Value>> Totals(Value state, Step step) const;
   void Advance();
 
   const Terms& terms_;

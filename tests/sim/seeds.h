@@ -156,6 +156,8 @@ class SeedOptions {
     job.on_nan = on_nan[Pick(salt + 20, 0, 2)];
     if (OneIn(salt + 21, 3)) job.not_finite_every = static_cast<uint64_t>(Pick(salt + 22, 4, 20));
     job.order = OneIn(salt + 14, 4) ? SumOrder::kFree : SumOrder::kCanonical;
+    if (job.sync == Sync::kAllreduce && job.order == SumOrder::kCanonical && OneIn(salt + 47, 2))
+      job.phases = Pick(salt + 48, 1, 6);
     const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kMomentum,
                                    OptimizerKind::kAdam};
     job.optimizer = kinds[Pick(salt + 15, 0, 2)];

@@ -21,9 +21,10 @@ using MakeOptions = WorldOptions (*)(uint64_t seed);
 void Describe(const JobOptions& job) {
   std::cout << "job " << job.id << ": "
             << (job.sync == muster::Sync::kServer ? "server" : "allreduce") << ", " << job.workers
-            << " workers, " << job.lanes << " lanes, " << job.chunks << " chunks and "
-            << job.buffers << " of buffers, " << job.steps << " steps, checkpoint every "
-            << job.checkpoint_every << (job.checkpoint_at_end ? "" : ", none at the end") << ", "
+            << " workers, " << job.lanes << " lanes, " << job.chunks << " chunks, " << job.buffers
+            << " of buffers and " << job.phases << " of phases, " << job.steps
+            << " steps, checkpoint every " << job.checkpoint_every
+            << (job.checkpoint_at_end ? "" : ", none at the end") << ", "
             << (job.clip_norm > 0 ? "clipped" : "not clipped")
             << (job.order == muster::SumOrder::kFree ? ", free order" : "") << "\n";
 }

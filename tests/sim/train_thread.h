@@ -8,10 +8,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "tests/sim/checkpoint_files.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/schedule.h"
 
 namespace muster::sim {
@@ -29,6 +33,12 @@ struct DoCompute {
   Compute compute;
   LineageNumber lineage;
   Buffer values;  // of state(step)
+  Buffer totals;  // where compute.totals stand
+};
+struct DoGiveTotals {
+  GiveTotals given;
+  LineageNumber lineage;
+  Buffer totals;
 };
 struct DoAbandon {
   int64_t id = 0;
@@ -46,13 +56,16 @@ struct DoStepBoundary {
 struct DoMake {
   Make make;
 };
-using TrainCommand = std::variant<DoCompute, DoAbandon, DoApply, DoStepBoundary, DoMake>;
+using TrainCommand =
+    std::variant<DoCompute, DoGiveTotals, DoAbandon, DoApply, DoStepBoundary, DoMake>;
 
 // ---- train thread → exchange thread
 
+using PhaseSums = std::map<std::pair<ChunkId, TreeNode>, Value>;
 struct GradientsReady {
   Ready ready;
   std::shared_ptr<const SubtreeSums> sums;  // the chunks of `ready` are final
+  PhaseSums phases;                         // or these: of the phases of `ready`
 };
 struct StateApplied {
   Step step;
@@ -84,6 +97,10 @@ class TrainThread {
     std::function<void(TrainEvent)> post;
     std::function<void()> busy_beyond_lease;
     int64_t fingerprint_ms = 0;  // at least
+    // Is this what the phase comes to?
+    std::function<bool(Step step, ChunkId chunk, Value total)> is_total;
+    std::function<void(const std::string&)> violate;
+    Coverage* coverage = nullptr;
   };
   TrainThread(Parts parts, Incarnation incarnation);
 
@@ -99,25 +116,46 @@ class TrainThread {
   }
 
  private:
-  struct Lanes {  // a compute under way
-    DoCompute command;
-    std::vector<LaneId> order;
-    size_t next = 0;
+  // A lane that was begun, or is about to be, and has not ended.
+  struct Lane {
+    LaneId id;
+    bool is_empty = false;
+    bool is_begun = false;
+    size_t at = 0;  // phases of the order that it has brought
+    Value totals = Terms::kNoTotals;
+  };
+  // The lanes of one step. Where they sync, one may wait for a total, and another go on.
+  struct Lanes {
+    DoCompute command;  // the last one of the step
+    std::vector<Lane> running;
+    std::vector<LaneId> all;                            // those that have ended, too
+    std::map<size_t, std::map<LaneId, Value>> brought;  // by chunk
+    std::map<size_t, Value> totals;
+    std::set<size_t> told;                    // phases, under this id
+    SubtreeSums tree;                         // of the lanes that have ended
     std::shared_ptr<const SubtreeSums> sums;  // all lanes are in
     int32_t announced = 0;                    // chunks
+    bool is_done = false;
   };
   void Next();
   void After(int64_t delay, std::function<void()> run);
   void Run(const DoCompute& command);
+  void Run(const DoGiveTotals& command);
   void Run(const DoAbandon& command);
   void Run(const DoApply& command);
   void Run(const DoStepBoundary& command);
   void Run(const DoMake& command);
-  void RunLane(const std::shared_ptr<Lanes>& lanes);
-  void EndLane(const std::shared_ptr<Lanes>& lanes);
-  void Announce(const std::shared_ptr<Lanes>& lanes);
+  void GoOn();
+  Lane* WhoCanGoOn();
+  void EndSegment(LaneId id);
+  void Bring(Lane& lane);
+  void Learn(const std::vector<ChunkId>& chunks, const Buffer& values);
+  void TellPhases();
+  Value TermsOver(size_t chunk, TreeNode node) const;
+  bool HasAllTotals() const;
+  void Announce();
   void Count(const DoCompute& command);
-  void AddLane(const DoCompute& command, LaneId lane);
+  void AddLane(const Lane& lane);
 
   Parts parts_;
   const Terms& terms_;
@@ -125,8 +163,8 @@ class TrainThread {
   bool busy_ = false, hangs_ = false;
   int64_t went_on_at_ = 0;
   int64_t abandoned_ = 0;
-  SubtreeSums tree_;  // of the lanes run in tree_step_
-  std::optional<Step> tree_step_;
+  const std::vector<size_t> order_;  // of phases
+  std::optional<Lanes> lanes_;
   LaneCount count_;
 };
 

@@ -37,16 +37,44 @@ class Terms {
         bad_every_(bad_every) {}
 
   int32_t chunks() const { return static_cast<int32_t>(kinds_.size()); }
+  // All but the phases, which are the last.
+  int32_t gradient_chunks() const {
+    return static_cast<int32_t>(kinds_.size()) -
+           static_cast<int32_t>(std::count(kinds_.begin(), kinds_.end(), TensorKind::kPhase));
+  }
   int32_t slots() const { return slots_; }
   bool buffer(size_t chunk) const { return kinds_[chunk] == TensorKind::kBuffer; }
   bool parameter(size_t chunk) const { return kinds_[chunk] == TensorKind::kParameter; }
   bool sum(size_t chunk) const { return kinds_[chunk] == TensorKind::kSum; }
+  bool phase(size_t chunk) const { return kinds_[chunk] == TensorKind::kPhase; }
 
-  Value Initial(size_t chunk) const { return sum(chunk) ? 0 : Mix64(1, chunk); }
+  // The phases that a lane meets, in its order, which is not that of their chunks. Now and then
+  // there is one that no lane meets: then all bring nothing to it.
+  std::vector<size_t> SyncOrder() const {
+    std::vector<size_t> order;
+    for (size_t c = 0; c < kinds_.size(); ++c)
+      if (phase(c) && Mix64(14, c, static_cast<uint64_t>(training_.batch)) % 6 != 0)
+        order.push_back(c);
+    std::sort(order.begin(), order.end(),
+              [](size_t a, size_t b) { return Mix64(15, a) < Mix64(15, b); });
+    return order;
+  }
+  // What a lane with samples brings to its `at`-th phase, having had the totals before it.
+  Value Brings(Value state, Step step, LaneId lane, size_t at, Value totals) const {
+    return Mix64(Mix64(16, state, totals),
+                 Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
+                 at);
+  }
+  static constexpr Value kBringsNothing = 0;
+  static constexpr Value kNoTotals = 0;
+  static Value WithTotal(Value totals, Value total) { return Mix64(Mix64(17, totals), total); }
+
+  Value Initial(size_t chunk) const { return sum(chunk) || phase(chunk) ? 0 : Mix64(1, chunk); }
   Value ZeroSlot(size_t chunk) const { return Mix64(2, chunk); }
-  Value Gradient(Value state, Step step, LaneId lane, size_t chunk) const {
+  // `totals`: of all phases, for a lane with samples.
+  Value Gradient(Value state, Step step, LaneId lane, size_t chunk, Value totals) const {
     if (sum(chunk)) return TermsOfSums(state, step, lane);
-    return Mix64(Mix64(3, state),
+    return Mix64(Mix64(3, state) ^ totals,
                  Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())),
                  chunk);
   }
@@ -82,6 +110,7 @@ class Terms {
   Value NewValue(Step step, size_t chunk, Value old, const std::vector<Value>& slots, Value sum,
                  double norm) const {
     if (buffer(chunk)) return sum;
+    if (phase(chunk)) return old;
     if (this->sum(chunk)) return NewSums(step, old, sum);
     Value v = Mix64(7, old);
     for (Value slot : slots) v = Mix64(v, slot);
@@ -91,10 +120,11 @@ class Terms {
     return Mix64(Mix64(8 + slot, old), sum, static_cast<uint64_t>(norm * 64));
   }
 
-  // What the chunk of sums holds, where there is one: it is the last.
+  // What the chunk of sums holds, where there is one.
   std::optional<MeasuredState> MeasuredIn(const std::vector<Value>& values) const {
-    if (kinds_.back() != TensorKind::kSum) return std::nullopt;
-    return MeasuredOf(values.back());
+    const auto found = std::find(kinds_.begin(), kinds_.end(), TensorKind::kSum);
+    if (found == kinds_.end()) return std::nullopt;
+    return MeasuredOf(values[static_cast<size_t>(found - kinds_.begin())]);
   }
   // Its value is no hash alone: what is learned can be read in it.
   static MeasuredState MeasuredOf(Value value) {

@@ -489,11 +489,14 @@ TEST(Start, WhatTheSpecificationFixesIsComparedWithItFirst) {
     std::string said;  // empty: it takes part
     uint64_t samples;
     std::string threads;
+    bool phases = false;
   };
   for (const Row& row :
        {Row{"", 100, "1"},
         Row{"data (101 samples; its specification says data.samples: 100)", 101, "1"},
-        Row{"threads (2; its specification says threads: 1)", 100, "2"}}) {
+        Row{"threads (2; its specification says threads: 1)", 100, "2"},
+        Row{"batch norm (over all lanes; its specification says sync_batch_norm: false)", 100, "1",
+            true}}) {
     Desk desk;
     JobSpec spec = SpecOf(1, 2);
     spec.training.data.samples = 100;
@@ -502,6 +505,7 @@ TEST(Start, WhatTheSpecificationFixesIsComparedWithItFirst) {
     NumericEnvironment told = Environment();
     told.samples = row.samples;
     told.numeric["threads"] = row.threads;
+    if (row.phases) told.tensors.push_back({"sync/norm/forward", {9}, TensorKind::kPhase});
     desk.Join(kA, "job", told);
     const auto leave = desk.Sent<Leave>();
     ASSERT_EQ(leave.size(), row.said.empty() ? 0u : 1u) << row.said;

@@ -28,5 +28,18 @@ TEST(Buckets, OneIsEnoughForASmallModelAndAChunkIsNeverCut) {
   EXPECT_EQ(Buckets(LayoutOf(16 * 3, 0), 1, 1).size(), 3u);
 }
 
+// They are told in the midst of lanes.
+TEST(Buckets, PhasesAreInNone) {
+  const Layout layout = Layout::Make({{"w", {40}},
+                                      {"sync/norm/forward", {20}, TensorKind::kPhase},
+                                      {"sum", {16}, TensorKind::kSum}},
+                                     64)
+                            .value();
+  ASSERT_EQ(layout.chunk_count(), 6);
+  const auto buckets = Buckets(layout, 1 << 20, 25 << 20);
+  ASSERT_EQ(buckets.size(), 1u);
+  EXPECT_EQ(buckets[0].size(), 4u);
+}
+
 }  // namespace
 }  // namespace muster

@@ -145,10 +145,11 @@ TEST(Fork, WhatIsLeftOutIsNotAskedFor) {
   EXPECT_FALSE(NamesParent({"p", 40, "", {}, false}, held));
 }
 
-TEST(Fork, ATensorThatIsAnotherIsNamedAndSumsAreNot) {
+TEST(Fork, ATensorThatIsAnotherIsNamedAndSumsAndPhasesAreNot) {
   const std::vector<TensorSpec> parent = {{"w", {2, 3}},
                                           {"mean", {3}, TensorKind::kBuffer},
-                                          {"validation/loss", {16}, TensorKind::kSum}};
+                                          {"validation/loss", {16}, TensorKind::kSum},
+                                          {"sync/norm/forward", {9}, TensorKind::kPhase}};
   std::vector<TensorSpec> fork = OfModel(parent);
   ASSERT_EQ(fork.size(), 2u);
   EXPECT_EQ(DifferentTensor(parent, fork), "");

@@ -44,6 +44,8 @@ TEST(Notes, LanesThatAreTooSmallForBatchNorm) {
       EXPECT_THAT(note, HasSubstr(std::string("batch norm (1.running_mean), which looks at each "
                                               "lane alone, and a lane has ") +
                                   c.samples));
+    training.sync_batch_norm = true;
+    EXPECT_EQ(NoteOnBatchNorm(training, c.tensors), "") << "it looks at all lanes";
   }
 }
 

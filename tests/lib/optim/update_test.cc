@@ -202,6 +202,25 @@ TEST(Updater, AllOfTheNewStateIsWrittenAlsoBetweenTensors) {
   }
 }
 
+// Of a phase nothing is kept: its values are zeros in every state.
+TEST(Updater, APhaseIsZeroInEveryState) {
+  const TrainingSpec training = Grouped(OptimizerKind::kAdam);
+  const Layout layout =
+      Layout::Make({{"p", {16}}, {"total", {20}, TensorKind::kPhase}}, 64).value();
+  CopyCounter copied{0};
+  TrainingSpec plain = training;
+  plain.groups.clear();
+  Updater updater(plain, UpdateRules::Make(plain, layout).value(), {}, kSamples, copied);
+  std::mt19937 random(7);
+  State state(layout, random);
+  const Values gradient = Draw(random, state.values.size());
+  Values to(state.values.size(), 7.0f);
+  updater.ApplyAll(layout, Step(0), 0.1, 1.0, gradient, state.values, absl::MakeSpan(to),
+                   state.All(), [] {});
+  EXPECT_NE(to[0], 7.0f);
+  EXPECT_EQ(Values(to.begin() + 16, to.end()), Values(32));
+}
+
 // Where its slots come along a fork goes on as its parent would: the corrections count its steps.
 TEST(Updater, AForkWithItsParentsSlotsTakesTheStepsThatTheParentWould) {
   constexpr int64_t kForkedAt = 3;

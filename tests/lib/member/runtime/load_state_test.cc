@@ -13,10 +13,11 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<TensorSpec> WithSums() {
+std::vector<TensorSpec> WithSumsAndPhases() {
   std::vector<TensorSpec> tensors = UglyTensors();
   tensors.push_back({"validation/loss", {16}, TensorKind::kSum});
   tensors.push_back({"validation/learned", {16}, TensorKind::kSum});
+  tensors.push_back({"sync/norm/forward", {40}, TensorKind::kPhase});
   return tensors;
 }
 
@@ -51,11 +52,11 @@ class LoadStateTest : public DirTest {
 };
 
 // Who made that checkpoint did not know what the fork measures.
-TEST_F(LoadStateTest, TheSumsOfAForksBeginningAreZeros) {
+TEST_F(LoadStateTest, TheSumsAndPhasesOfAForksBeginningAreZeros) {
   const Layout there = UglyLayout();
   const State saved = MakeState(there, 3);
   const Manifest manifest = *Save(*files_, there, saved, 1, 0);
-  const SetupPtr setup = SetupOf(WithSums());
+  const SetupPtr setup = SetupOf(WithSumsAndPhases());
   Soil(*setup);
   const auto loaded = LoadState(*setup, Loading(manifest, setup->layout));
   ASSERT_TRUE(loaded.ok()) << loaded.status();
@@ -63,7 +64,7 @@ TEST_F(LoadStateTest, TheSumsOfAForksBeginningAreZeros) {
   for (const Chunk& chunk : setup->layout.chunks())
     for (int64_t i = chunk.offset; i < chunk.offset + chunk.count; ++i) {
       const auto at = static_cast<size_t>(i);
-      const float expected = chunk.kind == TensorKind::kSum ? 0.0f : saved.slots[0][at];
+      const float expected = IsOfModel(chunk.kind) ? saved.slots[0][at] : 0.0f;
       ASSERT_EQ(values[at], expected) << at;
       if (chunk.kind != TensorKind::kParameter) continue;
       for (size_t s = 0; s < loaded->slots.size(); ++s)
@@ -74,7 +75,7 @@ TEST_F(LoadStateTest, TheSumsOfAForksBeginningAreZeros) {
 TEST_F(LoadStateTest, OfAnyOtherStepAllMustBeThere) {
   const Layout there = UglyLayout();
   const Manifest later = *Save(*files_, there, MakeState(there, 3), 1, 4);
-  const SetupPtr with_sums = SetupOf(WithSums());
+  const SetupPtr with_sums = SetupOf(WithSumsAndPhases());
   EXPECT_TRUE(absl::IsFailedPrecondition(
       LoadState(*with_sums, Loading(later, with_sums->layout)).status()));
   const SetupPtr plain = SetupOf(UglyTensors());
@@ -84,9 +85,9 @@ TEST_F(LoadStateTest, OfAnyOtherStepAllMustBeThere) {
 TEST_F(LoadStateTest, AnotherModelOrGridIsNone) {
   const Layout there = UglyLayout();
   const Manifest manifest = *Save(*files_, there, MakeState(there, 3), 1, 0);
-  std::vector<TensorSpec> other = WithSums();
+  std::vector<TensorSpec> other = WithSumsAndPhases();
   other[0].name = "other";
-  for (const SetupPtr& setup : {SetupOf(other), SetupOf(WithSums(), 64)}) {
+  for (const SetupPtr& setup : {SetupOf(other), SetupOf(WithSumsAndPhases(), 64)}) {
     const absl::Status refused = LoadState(*setup, Loading(manifest, setup->layout)).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_THAT(std::string(refused.message()), HasSubstr("of another model"));

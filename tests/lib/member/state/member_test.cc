@@ -153,6 +153,8 @@ class Rig {
     return r;
   }
 
+  int64_t compute_id() const { return compute_id_; }
+
   Member member;
 
  private:
@@ -175,6 +177,18 @@ Outcome UntilApply(Rig& rig, std::vector<JobCommand> commands = {}) {
   rig.Peer(kPeer, rig.PartialsOf(0, {0}, 1));
   rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
   return rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+}
+
+// As TwoWorkers; chunk 2 is a phase, and ours.
+Rig Syncing() {
+  MemberConfig config = ConfigOf(kMe);
+  config.chunks.push_back(TensorKind::kPhase);
+  config.layers = {{ChunkId(2), "bn1"}};
+  config.training.sync_batch_norm = true;
+  Rig rig(std::move(config));
+  rig.Enter(ViewOf(1, {kMe, kPeer}, {0, 1, 0}, {0, 1}), {HealBy::kMake, HealBy::kCopy});
+  rig.Meet(kPeer, 0, Set({0, 0, 0}), Set({0, 0, 0}));
+  return rig;
 }
 
 // ---- the way into a view
@@ -431,6 +445,74 @@ TEST(Fates, WrongIsRefusedWithAReason) {
 }
 
 // ---- a new session
+
+// ---- phases
+
+TEST(Phases, ATotalGoesToThePeerAndToTheLanesThatWait) {
+  Rig rig = Syncing();
+  EXPECT_EQ(rig.member.Phase(), "computing");
+  const Ready ready{rig.compute_id(), {ChunkId(2)}, {{{0, 1}, 0, 0, 0}}};
+  EXPECT_EQ(Of<FoldIn>(rig.member.Handle(ready)).size(), 1u);
+  EXPECT_EQ(rig.member.Phase(), "waiting for bn1 of worker-1");
+  Partials terms = rig.PartialsOf(0, {2}, 1);
+  terms.chunks[0].partials[0].weight = 0;
+  ASSERT_EQ(Of<FoldIn>(rig.Peer(kPeer, terms)).size(), 1u);
+  const Outcome summed = rig.member.Handle(Summed{Step(0), ChunkId(2), {}});
+  EXPECT_EQ(SentTo<Results>(kPeer, summed).size(), 1u);
+  ASSERT_EQ(Of<GiveTotals>(summed).size(), 1u);
+  EXPECT_THAT(Of<GiveTotals>(summed)[0].chunks, ElementsAre(ChunkId(2)));
+  EXPECT_EQ(rig.member.Phase(), "computing");
+}
+
+// A lane of ours that waits is told, too, when its total comes while a view forms.
+TEST(Phases, ATotalThatIsFetchedForTheNextViewIsGivenAtOnce) {
+  Rig rig = Syncing();
+  rig.member.Handle(Ready{rig.compute_id(), {ChunkId(2)}, {{{0, 1}, 0, 0, 0}}});
+  rig.Coordinator(Seal{TermNumber(1), ViewNumber(2)});
+  HealPlan plan =
+      PlanOf(ViewOf(2, {kMe, kPeer}, {0, 1, 0}, {0, 1}), {HealBy::kHold, HealBy::kHold});
+  plan.done = Set({0, 0, 1});
+  plan.done_from = {-1, -1, 1};
+  rig.Coordinator(Heal{TermNumber(1), ViewNumber(2), plan});
+  const Outcome came = rig.Peer(kPeer, Pieces{ViewNumber(2),
+                                              LineageNumber(1),
+                                              PieceKind::kResult,
+                                              0,
+                                              Step(0),
+                                              {{ChunkId(2), {}}},
+                                              {},
+                                              {}});
+  EXPECT_EQ(Of<StoreResults>(came).size(), 1u);
+  ASSERT_EQ(Of<GiveTotals>(came).size(), 1u);
+  EXPECT_EQ(Told<HoldsBase>(came).size(), 1u);
+}
+
+// Who gets the lost lane of another begins it with all totals, and tells all phases again.
+TEST(Phases, LanesOfALostWorkerBeginWithTheTotalsThatAreHere) {
+  Rig rig = Syncing();
+  rig.member.Handle(Ready{rig.compute_id(), {ChunkId(2)}, {{{0, 1}, 0, 0, 0}}});
+  Partials terms = rig.PartialsOf(0, {2}, 1);
+  rig.Peer(kPeer, terms);
+  rig.member.Handle(Summed{Step(0), ChunkId(2), {}});
+  View alone = ViewOf(2, {kMe}, {0, 0, 0}, {0, 0});
+  alone.first_done = Set({0, 0, 1});
+  const Outcome active = rig.Enter(alone, {HealBy::kHold});
+  ASSERT_EQ(Of<Compute>(active).size(), 1u);
+  EXPECT_THAT(Of<Compute>(active)[0].lanes, ElementsAre(LaneId(1)));
+  EXPECT_THAT(Of<Compute>(active)[0].totals, ElementsAre(ChunkId(2)));
+  EXPECT_THAT(Of<GiveTotals>(active), IsEmpty());
+}
+
+// Results of a step that the train thread applies are no news to it.
+TEST(Phases, NoTotalFollowsAnApply) {
+  Rig rig = Syncing();
+  rig.Computed(Leaf(0));
+  rig.Peer(kPeer, rig.ResultsOf(0, {1}));
+  rig.member.Handle(Summed{Step(0), ChunkId(0), {2, 1.0, 0, 0}});
+  const Outcome last = rig.member.Handle(Summed{Step(0), ChunkId(2), {}});
+  EXPECT_EQ(Of<Apply>(last).size(), 1u);
+  EXPECT_THAT(Of<GiveTotals>(last), IsEmpty());
+}
 
 TEST(Session, AfterABreakOnlyTheRestIsSent) {
   Rig rig = TwoWorkers();

@@ -94,6 +94,92 @@ TEST(OpenStep, ABufferChunkGoesOutFromLaneZeroAlone) {
   EXPECT_THAT(second.PartialsOf(kOne), IsEmpty());
 }
 
+// ---- phases
+
+// Chunk 0 is a parameter's, chunks 1 and 2 are of phases.
+MemberConfig SyncConfig() {
+  MemberConfig config = PartConfig(Role::kWorker, Sync::kAllreduce, true);
+  config.chunks = {TensorKind::kParameter, TensorKind::kPhase, TensorKind::kPhase};
+  config.layers = {{ChunkId(1), "bn1"}, {ChunkId(2), "bn2"}};
+  config.training.sync_batch_norm = true;
+  return config;
+}
+
+TEST(Phases, TotalsAreGivenOnceAndAllOfThemWithNewLanes) {
+  OpenStep step = StepWith(SyncConfig());
+  step.AddResult({ChunkId(1), {}}, {});
+  EXPECT_FALSE(step.TakeTotals()) << "no lane waits";
+  std::optional<Compute> compute = step.IssueLanes(PartSeat({0, 1, 1}, {0, 1}), 1);
+  ASSERT_TRUE(compute);
+  EXPECT_THAT(compute->totals, ElementsAre(ChunkId(1)));
+  EXPECT_FALSE(step.TakeTotals()) << "it came with the lanes";
+  step.AddResult({ChunkId(2), {}}, {});
+  step.AddResult({ChunkId(2), {}}, {});
+  step.AddResult({ChunkId(0), {}}, {});
+  const std::optional<GiveTotals> given = step.TakeTotals();
+  ASSERT_TRUE(given);
+  EXPECT_EQ(given->step, Step(5));
+  EXPECT_THAT(given->chunks, ElementsAre(ChunkId(2)));
+  EXPECT_FALSE(step.TakeTotals());
+  Seat seat = PartSeat({0, 1, 1}, {0, 0});
+  seat.view.first_step = Step(5);
+  seat.view.first_done = Bits({0, 1, 1});
+  compute = step.IssueLanes(seat, 2);
+  ASSERT_TRUE(compute);
+  EXPECT_THAT(compute->lanes, ElementsAre(LaneId(1)));
+  EXPECT_THAT(compute->totals, ElementsAre(ChunkId(1), ChunkId(2)));
+  EXPECT_FALSE(step.TakeTotals());
+}
+
+TEST(Phases, TheirSumsWeighNothingAndAreToldAgainWithNewLanes) {
+  OpenStep step = StepWith(SyncConfig());
+  step.IssueLanes(PartSeat({0, 0, 0}, {0, 1}), 1);
+  EXPECT_TRUE(step.Finish({1, {ChunkId(1)}, {{{0, 1}, 0, 0, 0}}}));
+  EXPECT_THAT(step.ReadyChunks(), ElementsAre(ChunkId(1)));
+  EXPECT_TRUE(step.Finish({1, {ChunkId(0)}, {Leaf(0)}}));
+  EXPECT_EQ(step.PartialsOf(ChunkId(0)).at(0).weight, 1);
+  ASSERT_EQ(step.PartialsOf(ChunkId(1)).size(), 1u);
+  const Partial terms = step.PartialsOf(ChunkId(1))[0];
+  EXPECT_EQ(terms.node, (TreeNode{0, 1}));
+  EXPECT_EQ(terms.weight, 0);
+  EXPECT_EQ(terms.loss, 0);
+  step.IssueLanes(PartSeat({0, 0, 0}, {0, 0}), 2);
+  EXPECT_THAT(step.ReadyChunks(), IsEmpty()) << "their sums are over other lanes";
+}
+
+// People are told whom a lane waits for.
+TEST(Phases, WhoIsWaitedForIsTheOwnerOrWhoHasBroughtNothing) {
+  OpenStep step = StepWith(SyncConfig());
+  const Seat seat = PartSeat({0, 0, 1}, {0, 1});
+  step.BeginIn(seat);
+  step.IssueLanes(seat, 1);
+  EXPECT_FALSE(step.AwaitedPhase()) << "our lanes run";
+  step.Finish({1, {ChunkId(1)}, {{{0, 1}, 0, 0, 0}}});
+  EXPECT_EQ(step.AwaitedPhase(), ChunkId(1));
+  ASSERT_TRUE(step.Fold(0, {ChunkId(1), step.PartialsOf(ChunkId(1))}, true).ok());
+  EXPECT_EQ(step.MissingOf(seat, ChunkId(1)), 1) << "it is ours, and worker-1 brings its part";
+  step.AddResult({ChunkId(1), {}}, {});
+  EXPECT_FALSE(step.AwaitedPhase());
+  step.Finish({1, {ChunkId(2)}, {{{0, 1}, 0, 0, 0}}});
+  EXPECT_EQ(step.AwaitedPhase(), ChunkId(2));
+  EXPECT_EQ(step.MissingOf(seat, ChunkId(2)), 1) << "its owner";
+}
+
+TEST(Phases, TellNeitherWeightNorLoss) {
+  const ConfigPtr config = [] {
+    MemberConfig phases_first = SyncConfig();
+    std::swap(phases_first.chunks[0], phases_first.chunks[2]);
+    return Shared(std::move(phases_first));
+  }();
+  OpenStep step(config, Step(5));
+  for (int32_t c = 0; c < 2; ++c) step.AddResult({ChunkId(c), {}}, {});
+  step.AddResult({ChunkId(2), {6, 3.5, 0, 0}}, {});
+  const StepRecord record = RecordOf(*config, PartSeat({0, 0, 0}, {0, 1}).view, LineageNumber(4),
+                                     std::move(step).Close());
+  EXPECT_EQ(record.weight, 6);
+  EXPECT_EQ(record.loss, 3.5);
+}
+
 // ---- sums
 
 TEST(OpenStep, AFoldNamesWhatCameAndTheTotalAtTheEnd) {

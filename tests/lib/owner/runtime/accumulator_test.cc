@@ -170,6 +170,22 @@ TEST(Reduce, DividesParametersByTheWeightAndNothingElse) {
   EXPECT_EQ(sum, (Values{4, -8}));
 }
 
+// Whatever its sum is, a phase is what the lanes wait for: as it is, and no part of the gradient.
+TEST(Reduce, APhaseIsNeitherDividedNorMeasuredNorJudged) {
+  TrainingSpec training;
+  training.reduction = Reduction::kMean;
+  training.clip_norm = 1;
+  Values sum{4, std::numeric_limits<float>::infinity()};
+  const ResultMeta meta =
+      Reduce(training, TensorKind::kPhase, {{0, 2}, 4, 8.0, 0}, absl::MakeSpan(sum));
+  EXPECT_EQ(sum, (Values{4, std::numeric_limits<float>::infinity()}));
+  EXPECT_TRUE(meta.finite);
+  EXPECT_EQ(meta.sum_of_squares, 0);
+  EXPECT_EQ(meta.weight, 0);
+  EXPECT_EQ(meta.loss, 0);
+  EXPECT_NE(meta.crc, 0u);
+}
+
 // Lanes of 3, 3, 3, 2 and 0 samples, held by two members in turn: the mean is that of a plain sum
 // over all samples, whatever lane a sample was in. The numbers are small integers, so that sums are
 // exact in any order.
