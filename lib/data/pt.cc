@@ -37,13 +37,13 @@ class PtFile {
     return opened;
   }
 
-  absl::StatusOr<std::vector<PickledTensor>> Tensors() const {
+  absl::StatusOr<std::vector<PickledTensor>> Tensors(PickleOf of) const {
     const ZipMember& member = members_.at(absl::StrCat(folder_, kPickleName));
-    if (member.bytes > kMostPickleBytes)
+    if (member.bytes > MostPickleBytes(of))
       return Bad(*file_, absl::StrCat("its data.pkl has ", member.bytes, " bytes; at most ",
-                                      kMostPickleBytes, " are allowed"));
+                                      MostPickleBytes(of), " are allowed"));
     MUSTER_ASSIGN_OR_RETURN(const SourcePtr pickle, OpenMember(file_, member));
-    return ReadTensorPickle(*pickle);
+    return ReadTensorPickle(*pickle, of);
   }
 
   // Whether its numbers are big-endian. Files of old do not tell, and are little-endian.
@@ -152,7 +152,8 @@ absl::StatusOr<StoredTensor> WholeTensor(const SourcePtr& storage, const Pickled
 absl::StatusOr<std::vector<StoredTensor>> ReadPt(const SourcePtr& file) {
   MUSTER_RETURN_IF_ERROR(CheckForm(file));
   MUSTER_ASSIGN_OR_RETURN(PtFile opened, PtFile::Open(file));
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors, opened.Tensors());
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors,
+                          opened.Tensors(PickleOf::kModel));
   MUSTER_ASSIGN_OR_RETURN(const bool swapped, opened.IsSwapped());
   if (swapped) return Bad(*file, "its numbers are big-endian; save it on another machine");
   std::vector<StoredTensor> found;
@@ -170,7 +171,8 @@ absl::StatusOr<StoredSet> OpenPt(const DataFiles& files, const DataSpec& data) {
   for (const DataFile& file : files) {
     MUSTER_RETURN_IF_ERROR(CheckForm(file.source));
     MUSTER_ASSIGN_OR_RETURN(PtFile opened, PtFile::Open(file.source));
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors, opened.Tensors());
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<PickledTensor> tensors,
+                            opened.Tensors(PickleOf::kArrays));
     MUSTER_ASSIGN_OR_RETURN(const bool swapped, opened.IsSwapped());
     for (const PickledTensor& tensor : tensors) {
       const std::string key = tensor.name.empty() ? file.place.path.stem().string() : tensor.name;

@@ -28,9 +28,9 @@ struct StoredTensor {
 absl::StatusOr<std::vector<StoredTensor>> ReadSafetensors(const SourcePtr& file,
                                                           uint64_t most_header);
 
-// Those of a file of torch.save, by their keys in the outermost dict; each lies in its storage, row
-// by row. kDataLoss: it is none, is broken, or holds what is no tensor of a type and place that can
-// be read.
+// Those of a model in a file of torch.save or of LibTorch's torch::save, as ReadTensorPickle names
+// them; each lies in its storage, row by row. kDataLoss: it is none, is broken, or holds what is no
+// tensor of a type and place that can be read.
 absl::StatusOr<std::vector<StoredTensor>> ReadPt(const SourcePtr& file);
 
 // Those of a model's file. What it is is told by its first bytes, whatever its name: torch.save

@@ -1,5 +1,7 @@
 #include "lib/data/tensor_pickle.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <utility>
 
@@ -13,10 +15,24 @@ namespace {
 
 using absl::string_view;
 
-constexpr size_t kMostValues = 200'000;
+constexpr uint64_t kNamesToBytes = 16;  // names of all tensors, to the bytes of the pickle
+constexpr uint64_t kVisitCosts = 16;    // of that, for each value that is looked at
+constexpr int kMostDepth = 64;          // of modules in modules
+constexpr string_view kTorchScript = "__torch__";  // any class of it
+// What gives a list or dict of TorchScript its type, and the value itself is the first argument.
+constexpr string_view kWithType = "torch.jit._pickle";
+constexpr string_view kTyped[] = {"restore_type_tag", "build_intlist", "build_doublelist",
+                                  "build_boollist", "build_tensorlist"};
+constexpr string_view kModelKeys[] = {"model", "state_dict", "model_state_dict"};
+
 constexpr size_t kMostDimensions = 32;
 constexpr size_t kShownBytes = 100;
 constexpr int kProtocol = 2;
+
+template <size_t count>
+bool IsOneOf(string_view name, const string_view (&names)[count]) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
 
 // The opcodes that torch.save writes, as pickletools calls them.
 enum Opcode : char {
@@ -46,6 +62,7 @@ enum Opcode : char {
   kGlobal = 'c',
   kReduce = 'R',
   kBuild = 'b',
+  kNewObject = '\x81',
   kBinPersId = 'Q',
   kBinPut = 'q',
   kLongBinPut = 'r',
@@ -55,20 +72,35 @@ enum Opcode : char {
 
 using Place = uint32_t;  // of a value among all
 
-enum class Kind { kOther, kInteger, kText, kGlobal, kTuple, kList, kDict, kStorage, kTensor };
+enum class Kind {
+  kOther,
+  kInteger,
+  kText,
+  kGlobal,
+  kTuple,
+  kList,
+  kDict,
+  kModule,
+  kStorage,
+  kTensor
+};
 
 // Values point at one another by their places, so that one that is told of often stands once.
 struct Value {
   Kind kind = Kind::kOther;
   int64_t number = 0;        // an integer; of a storage or tensor the place of the tuple it is of
   string_view text;          // a text, or "module name"
-  std::vector<Place> parts;  // of a dict key and value in turn
+  std::vector<Place> parts;  // of a dict or module key and value in turn
 };
 
 // Pickle's machine: a stack, marks on it, and values that were put aside.
 class Machine {
  public:
-  explicit Machine(const ByteSource& pickle, string_view bytes) : pickle_(pickle), left_(bytes) {}
+  Machine(const ByteSource& pickle, string_view bytes, PickleOf of)
+      : pickle_(pickle),
+        of_(of),
+        most_values_(of == PickleOf::kModel ? 1'600'000 : 200'000),
+        left_(bytes) {}
 
   absl::Status Run() {
     for (;;) {
@@ -77,39 +109,85 @@ class Machine {
       MUSTER_RETURN_IF_ERROR(Take(1, opcode));
       if (opcode[0] == kStop) break;
       MUSTER_RETURN_IF_ERROR(Do(opcode[0]));
-      if (values_.size() > kMostValues || memo_.size() > kMostValues)
-        return Wrong(absl::StrCat("it tells of more than ", kMostValues, " values"));
+      if (values_.size() > most_values_ || memo_.size() > most_values_)
+        return Wrong(absl::StrCat("it tells of more than ", most_values_, " values"));
     }
     if (stack_.size() != 1 || !marks_.empty()) return Wrong("it is broken");
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::vector<PickledTensor>> Tensors() const {
-    const Value& whole = values_[stack_.front()];
+  absl::StatusOr<std::vector<PickledTensor>> Tensors() {
+    const Place whole = of_ == PickleOf::kModel ? ModelIn(stack_.front()) : stack_.front();
+    const std::vector<Place>& parts = values_[whole].parts;
+    const Kind kind = values_[whole].kind;
     std::vector<PickledTensor> tensors;
-    const auto add = [&](std::string name, const Value& value) -> absl::Status {
-      if (value.kind != Kind::kTensor) return absl::OkStatus();
-      PickledTensor tensor;
-      if (!ReadTensor(value, tensor))
-        return Bad(pickle_, absl::StrCat("tensor '", name.substr(0, kShownBytes),
-                                         "' is not told of as torch.save does"));
-      tensor.name = std::move(name);
-      tensors.push_back(std::move(tensor));
-      return absl::OkStatus();
-    };
-    MUSTER_RETURN_IF_ERROR(add("", whole));
-    if (whole.kind == Kind::kDict)
-      for (size_t i = 0; i + 1 < whole.parts.size(); i += 2)
-        MUSTER_RETURN_IF_ERROR(add(KeyOf(values_[whole.parts[i]]), values_[whole.parts[i + 1]]));
-    if (whole.kind == Kind::kList || whole.kind == Kind::kTuple)
-      for (size_t i = 0; i < whole.parts.size(); ++i)
-        MUSTER_RETURN_IF_ERROR(add(absl::StrCat(i), values_[whole.parts[i]]));
-    if (tensors.empty()) return Bad(pickle_, "it holds no tensor, and no dict or list of tensors");
+    if (kind == Kind::kTensor) MUSTER_RETURN_IF_ERROR(AddTensor("", whole, tensors));
+    if (kind == Kind::kModule) MUSTER_RETURN_IF_ERROR(AddModule("", whole, 0, tensors));
+    if (kind == Kind::kDict)
+      for (size_t i = 0; i + 1 < parts.size(); i += 2)
+        MUSTER_RETURN_IF_ERROR(Add("", parts[i], parts[i + 1], 0, tensors));
+    if (kind == Kind::kList || kind == Kind::kTuple)
+      for (size_t i = 0; i < parts.size(); ++i)
+        if (values_[parts[i]].kind == Kind::kTensor)
+          MUSTER_RETURN_IF_ERROR(AddTensor(absl::StrCat(i), parts[i], tensors));
+    if (tensors.empty())
+      return Bad(pickle_, "it holds no tensor, and no dict, list or module of tensors");
     return tensors;
   }
 
  private:
   uint64_t position() const { return pickle_.size() - left_.size(); }
+
+  // Files that go on with training hold the model's state beside the optimizer's.
+  Place ModelIn(Place whole) const {
+    const Value& dict = values_[whole];
+    for (size_t i = 0; dict.kind == Kind::kDict && i + 1 < dict.parts.size(); i += 2) {
+      const Value& key = values_[dict.parts[i]];
+      if (key.kind == Kind::kText && IsOneOf(key.text, kModelKeys) &&
+          values_[dict.parts[i + 1]].kind == Kind::kDict)
+        return dict.parts[i + 1];
+    }
+    return whole;
+  }
+
+  // A text stands once and may be the name of many, and a module may be in many: what that comes
+  // to is bounded by the pickle's own bytes.
+  absl::Status Pay(size_t name_bytes) {
+    const uint64_t most = kNamesToBytes * std::max<uint64_t>(pickle_.size(), 4096);
+    names_ += name_bytes + kVisitCosts;
+    if (names_ <= most) return absl::OkStatus();
+    return Bad(pickle_, absl::StrCat("the names of its tensors have more than ", most, " bytes"));
+  }
+
+  absl::Status Add(const std::string& inside, Place key, Place place, int depth,
+                   std::vector<PickledTensor>& tensors) {
+    const Kind kind = values_[place].kind;
+    const bool is_inner = kind == Kind::kModule && depth > 0;
+    MUSTER_RETURN_IF_ERROR(Pay(inside.size() + values_[key].text.size()));
+    if (kind != Kind::kTensor && !is_inner) return absl::OkStatus();
+    const std::string name = absl::StrCat(inside, inside.empty() ? "" : ".", KeyOf(values_[key]));
+    return is_inner ? AddModule(name, place, depth, tensors) : AddTensor(name, place, tensors);
+  }
+
+  absl::Status AddModule(const std::string& name, Place place, int depth,
+                         std::vector<PickledTensor>& tensors) {
+    if (depth == kMostDepth)
+      return Bad(pickle_, absl::StrCat("it holds modules in modules, more than ", kMostDepth));
+    const std::vector<Place>& parts = values_[place].parts;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2)
+      MUSTER_RETURN_IF_ERROR(Add(name, parts[i], parts[i + 1], depth + 1, tensors));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddTensor(std::string name, Place place, std::vector<PickledTensor>& tensors) const {
+    PickledTensor tensor;
+    if (!ReadTensor(values_[place], tensor))
+      return Bad(pickle_, absl::StrCat("tensor '", name.substr(0, kShownBytes),
+                                       "' is not told of as torch.save does"));
+    tensor.name = std::move(name);
+    tensors.push_back(std::move(tensor));
+    return absl::OkStatus();
+  }
 
   absl::Status Wrong(string_view why) const { return BadAt(pickle_, at_, why); }
   absl::Status Broken() const { return Wrong("it is broken"); }
@@ -196,6 +274,7 @@ class Machine {
       case kGlobal: return Global();
       case kReduce: return Reduce();
       case kBuild: return Build();
+      case kNewObject: return NewObject();
       case kBinPersId: return Storage();
       case kBinPut: return Put(1);
       case kLongBinPut: return Put(4);
@@ -287,6 +366,10 @@ class Machine {
                           (module == "collections" && name == "OrderedDict") ||
                           (module == "torch" && absl::EndsWith(name, "Storage"));
     if (is_known) return Push({.kind = Kind::kGlobal, .text = name});
+    if (module == kTorchScript || absl::StartsWith(module, "__torch__."))
+      return Push({.kind = Kind::kGlobal, .text = kTorchScript});
+    if (module == "torch.jit._pickle" && IsOneOf(name, kTyped))
+      return Push({.kind = Kind::kGlobal, .text = kWithType});
     return Wrong(absl::StrCat("it asks for ", module.substr(0, kShownBytes), ".",
                               name.substr(0, kShownBytes),
                               ", and nothing that a file names is run; save tensors alone, or a "
@@ -302,16 +385,29 @@ class Machine {
     if (name == "OrderedDict" && arguments.parts.empty()) return Push({.kind = Kind::kDict});
     if (name == "_rebuild_tensor_v2")
       return Push({.kind = Kind::kTensor, .number = static_cast<int64_t>(of)});
-    if (name != "_rebuild_parameter" || arguments.parts.empty()) return Broken();
+    if ((name != "_rebuild_parameter" && name != kWithType) || arguments.parts.empty())
+      return Broken();
     stack_.push_back(arguments.parts.front());  // what a parameter is besides matters to modules
     return absl::OkStatus();
   }
 
-  // Attributes of a dict: a module's state has versions there.
-  absl::Status Build() {
-    Place ignored = 0;
-    if (!Pop(ignored) || stack_.size() <= floor() || values_[stack_.back()].kind != Kind::kDict)
+  // Of a class of TorchScript, whose code stays unread.
+  absl::Status NewObject() {
+    Place of = 0, made = 0;
+    if (!Pop(of) || !Pop(made)) return Broken();
+    if (values_[made].kind != Kind::kGlobal || values_[made].text != kTorchScript ||
+        values_[of].kind != Kind::kTuple)
       return Broken();
+    return Push({.kind = Kind::kModule});
+  }
+
+  // What a module holds; of a dict attributes: a module's state has versions there.
+  absl::Status Build() {
+    Place state = 0;
+    if (!Pop(state) || stack_.size() <= floor()) return Broken();
+    Value& built = values_[stack_.back()];
+    if (built.kind != Kind::kModule) return built.kind == Kind::kDict ? absl::OkStatus() : Broken();
+    if (values_[state].kind == Kind::kDict) built.parts = values_[state].parts;
     return absl::OkStatus();
   }
 
@@ -371,8 +467,11 @@ class Machine {
   }
 
   const ByteSource& pickle_;
-  string_view left_;  // to be read
-  uint64_t at_ = 0;   // of the instruction that is carried out
+  const PickleOf of_;
+  const size_t most_values_;
+  uint64_t names_ = 0;  // bytes, of those that were paid for
+  string_view left_;    // to be read
+  uint64_t at_ = 0;     // of the instruction that is carried out
   std::vector<Value> values_;
   std::vector<Place> stack_;
   std::vector<size_t> marks_;  // heights of the stack
@@ -381,12 +480,12 @@ class Machine {
 
 }  // namespace
 
-absl::StatusOr<std::vector<PickledTensor>> ReadTensorPickle(const ByteSource& pickle) {
-  if (pickle.size() > kMostPickleBytes)
-    return Bad(pickle, absl::StrCat("it has ", pickle.size(), " bytes; at most ", kMostPickleBytes,
-                                    " are allowed"));
+absl::StatusOr<std::vector<PickledTensor>> ReadTensorPickle(const ByteSource& pickle, PickleOf of) {
+  if (pickle.size() > MostPickleBytes(of))
+    return Bad(pickle, absl::StrCat("it has ", pickle.size(), " bytes; at most ",
+                                    MostPickleBytes(of), " are allowed"));
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadString(pickle, 0, pickle.size()));
-  Machine machine(pickle, bytes);
+  Machine machine(pickle, bytes, of);
   MUSTER_RETURN_IF_ERROR(machine.Run());
   return machine.Tensors();
 }

@@ -96,6 +96,27 @@ class ExportTest(unittest.TestCase):
             self.assertTrue(np.array_equal(array, module.state_dict()[name].numpy()), name)
 
     @needs_torch
+    def test_a_job_begins_with_each_of_our_own_exports(self):
+        tensors = load_file(self.export('safetensors'))
+        for form, *words in (['pt'], ['pt', '--optimizer'], ['libtorch']):
+            begun = self.begun(f'initial.file={self.export(form, *words)}')
+            self.assertEqual(set(begun), set(SHAPES))
+            for name, array in begun.items():
+                self.assertTrue(np.array_equal(array, tensors[name]), (form, name))
+            shutil.rmtree(self.path('begun'))
+
+    @needs_torch
+    def test_a_job_begins_with_a_scripted_module(self):
+        torch.manual_seed(4)
+        module = torch.nn.Module()
+        module.first, module.last = torch.nn.Linear(2, 12), torch.nn.Linear(12, 1)
+        module.sizes, module.words = [1, 2], {'a': 3}
+        file = self.path('module.ts')
+        torch.jit.script(module).save(file)
+        for name, array in self.begun(f'initial.file={file}').items():
+            self.assertTrue(np.array_equal(array, module.state_dict()[name].numpy()), name)
+
+    @needs_torch
     def test_pt(self):
         tensors = load_file(self.export('safetensors', '--optimizer'))
         model = torch.load(self.export('pt'), weights_only=True)

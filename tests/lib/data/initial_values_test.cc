@@ -348,6 +348,81 @@ TEST_F(InitialFile, WhatTorchSavedIsToldByItsFirstBytes) {
   }
 }
 
+// Two tensors of float32, "w" and "b", of storages 0 and 1.
+const std::string kW = PtPickle({"FloatStorage", "0", 0, {2}, {1}}),
+                  kB = PtPickle({"FloatStorage", "1", 0, {1}, {1}});
+const std::vector<std::string> kStorages = {Bytes<float>({1, 2}), Bytes<float>({3})};
+
+TEST_F(InitialFile, AModelsStateIsFoundWhereItStands) {
+  const std::string count = "K\7", on = "\x88", none = "N", list = "](K\1K\2e";
+  const std::string numbers = "ctorch.jit._pickle\nbuild_intlist\n" + list + "\x85R";
+  const struct {
+    const char* name;
+    std::string pickle;
+    std::vector<std::string> names;  // of w and b
+  } kFiles[] = {
+      {"a dict", PtDict({{"net.w", kW}, {"b", kB}}), {"net.w", "b"}},
+      {"beside an optimizer's",
+       PtDict({{"epoch", count},
+               {"model", PtDict({{"w", kW}, {"b", kB}})},
+               {"optimizer", PtDict({{"state", PtDict({{"0", PtDict({{"step", kB}})}})}})},
+               {"ema", PtDict({{"w", kB}})}}),
+       {"w", "b"}},
+      {"of a trainer", PtDict({{"state_dict", PtDict({{"w", kW}, {"b", kB}})}}), {"w", "b"}},
+      {"of the tutorials",
+       PtDict({{"model_state_dict", PtDict({{"w", kW}, {"b", kB}})}}),
+       {"w", "b"}},
+      {"a module called model", PtDict({{"model", kW}, {"b", kB}}), {"model", "b"}},
+      {"of LibTorch",
+       PtModule({{"training", on},
+                 {"hook", none},
+                 {"sizes", numbers},
+                 {"net", PtModule({{"0", PtModule({{"w", kW}}, "__torch__.a.b\nLinear")}})},
+                 {"b", kB}}),
+       {"net.0.w", "b"}}};
+  for (const auto& [name, pickle, names] : kFiles) {
+    SCOPED_TRACE(name);
+    const std::vector<float> state =
+        Loaded(Write("a", Pt(pickle, kStorages)), {{names[0], {2}}, {names[1], {1}}});
+    EXPECT_EQ(state[0], 1);
+    EXPECT_EQ(state[1], 2);
+    EXPECT_EQ(state[16], 3);
+  }
+}
+
+TEST_F(InitialFile, BrokenModulesAreNamed) {
+  // Modules in modules; in one that is in itself; and each of 40 twice in the one around it.
+  std::string deep = PtModule({{"w", kW}}), twice = PtModule({{"w", kW}}) + "q\1";
+  for (int i = 0; i < 70; ++i) deep = PtModule({{"m", deep}});
+  for (int i = 0; i < 40; ++i) twice = PtModule({{"a", twice}, {"b", "h\1"}}) + "q\1";
+  const std::string itself = "c__torch__\nM\n)\x81q\1}(" + PtText("m") + "h\1ub";
+  // One name of half the pickle, of a hundred thousand tensors.
+  std::string many = "}(" + PtText(std::string(400'000, 'n')) + "q\1" + kW + "q\2";
+  for (int i = 0; i < 100'000; ++i) many += "h\1h\2";
+  const Broken kBroken[] = {
+      {"deep", Pt(deep, kStorages), "modules in modules, more than 64"},
+      {"itself", Pt(itself, kStorages), "modules in modules, more than 64"},
+      {"twice", Pt(twice, kStorages), "the names of its tensors have more than"},
+      {"many", Pt(many + "u", kStorages), "the names of its tensors have more than"},
+      {"other", Pt("cos\nsystem\n)\x81", kStorages), "asks for os.system"},
+      {"made", Pt("ccollections\nOrderedDict\n)\x81", kStorages), "it is broken"},
+      {"called", Pt("c__torch__\nM\n)R", kStorages), "it is broken"},
+      {"built", Pt("](K\1e}b", kStorages), "it is broken"},
+      {"typed", Pt("ctorch.jit._pickle\nbuild_tensor_from_id\nK\1\x85R", kStorages),
+       "asks for torch.jit._pickle.build_tensor_from_id"},
+      {"empty", Pt(PtModule({}), kStorages), "it holds no tensor"},
+      {"state", Pt("c__torch__\nM\n)\x81K\1b", kStorages), "it holds no tensor"}};
+  for (const Broken& broken : kBroken) ExpectDataLoss(broken);
+  const std::string good = Pt(PtModule({{"w", kW}}), {Bytes<float>({1, 2})});
+  EXPECT_EQ(Loaded(Write("good", good), {{"w", {2}}})[1], 2);
+  for (size_t bytes = 0; bytes < good.size(); ++bytes)
+    EXPECT_EQ(InitialValues::Open({.file = Write("cut", good.substr(0, bytes))}, {{"w", {2}}})
+                  .status()
+                  .code(),
+              absl::StatusCode::kDataLoss)
+        << bytes;
+}
+
 TEST_F(InitialFile, BrokenFilesOfTorchAreNamed) {
   const auto saved = [](const PtTensor& tensor, const std::string& order = "little") {
     return Pt(PtDict({{"w", PtPickle(tensor)}}), {Bytes<float>({1, 2, 3, 4})}, false, order);

@@ -130,6 +130,12 @@ inline std::string PtDict(const std::vector<std::pair<std::string, std::string>>
   return absl::StrCat("}(", items, "u");
 }
 
+// A module as TorchScript's archives have it, and as LibTorch's torch::save writes one.
+inline std::string PtModule(const std::vector<std::pair<std::string, std::string>>& values,
+                            const std::string& of = "__torch__\nModule") {
+  return absl::StrCat("c", of, "\n)\x81", PtDict(values), "b");
+}
+
 // Of the value that `pickle` makes; entries 0, 1, … are `storages`.
 inline std::string Pt(const std::string& pickle, const std::vector<std::string>& storages,
                       bool deflated = false, const std::string& order = "little") {

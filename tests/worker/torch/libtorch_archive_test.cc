@@ -4,13 +4,16 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/serialize/input-archive.h>
+#include <torch/serialize.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "lib/data/initial_values.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/torch/flat_module.h"
 
@@ -42,6 +45,31 @@ TEST(LibTorchArchive, AModuleOfTheSameMakeLoadsIt) {
     EXPECT_TRUE(at::equal(parameter.value(), found[parameter.key()])) << parameter.key();
   const auto buffers = loaded->named_buffers();
   EXPECT_EQ(buffers["1.num_batches_tracked"].item<int64_t>(), 77);
+  std::filesystem::remove(path);
+}
+
+// A job's initial.file is read without LibTorch.
+TEST(LibTorchArchive, AJobBeginsWithItBitForBit) {
+  const std::string path = testing::TempDir() + "initial-archive-" + std::to_string(getpid());
+  torch::nn::Sequential saved = Net();
+  saved->named_buffers()["1.num_batches_tracked"].fill_(int64_t{1} << 40);
+  CopyCounter copied{0};
+  FlatModule flat(saved.ptr(), 1, copied);
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  ASSERT_EQ(flat.Bind(layout.space()), absl::OkStatus());
+  FlatMemory state(layout.elements()), begun(layout.elements());
+  ASSERT_EQ(flat.Store(*saved, state.span()), absl::OkStatus());
+  ASSERT_EQ(WriteLibTorchArchive(layout.space(), state.span(), path), absl::OkStatus());
+  const auto read_back = [&] {
+    std::fill(begun.span().begin(), begun.span().end(), 0.0F);
+    const auto values = InitialValues::Open({.file = path}, flat.tensors());
+    ASSERT_TRUE(values.ok()) << values.status();
+    ASSERT_EQ(values->Write(layout.space(), begun.span()), absl::OkStatus());
+    EXPECT_EQ(std::memcmp(begun.span().data(), state.span().data(), state.span().size() * 4), 0);
+  };
+  read_back();
+  torch::save(saved, path);  // what somebody else's program writes
+  read_back();
   std::filesystem::remove(path);
 }
 
