@@ -1,5 +1,4 @@
-// For lib/wire alone: fields of where a job starts and of what is kept of it that are more than one
-// value.
+// For lib/wire alone: fields of where a job starts that are more than one value.
 #pragma once
 
 #include <optional>
@@ -23,14 +22,5 @@ absl::Status ReadParent(const Document& document, const nlohmann::json& value,
                         std::optional<ParentState>& parent);
 nlohmann::json FromParent(const std::optional<ParentState>& parent);
 nlohmann::json ParentSchema();
-
-// A number, or {last, every, every_epochs, best}.
-absl::Status ReadKeep(const Document& document, const nlohmann::json& value,
-                      CheckpointPolicy& policy);
-// What is kept as the best is measured.
-absl::Status CheckKeep(const Document& document, const JobSpec& spec);
-nlohmann::json FromKeep(const CheckpointPolicy& policy);
-nlohmann::json KeepSchema();
-inline constexpr int64_t kMostKept = 1'000'000;
 
 }  // namespace muster

@@ -16,6 +16,7 @@
 #include "lib/config/document.h"
 #include "lib/kernels/sha256.h"
 #include "lib/task/registry.h"
+#include "lib/wire/checkpoint_fields.h"
 #include "lib/wire/initial_fields.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/job_fields.h"

@@ -13,6 +13,7 @@
 #include "lib/domain/labels.h"
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
+#include "lib/wire/checkpoint_fields.h"
 #include "lib/wire/initial_fields.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
