@@ -10,6 +10,8 @@
 #include <variant>
 #include <vector>
 
+#include "muster/tensor.h"
+
 namespace muster {
 
 // Whole numbers are doubles without a fraction, as in JSON.
@@ -78,6 +80,10 @@ struct DataSpec {
   bool flip = false;                 // half of all images are mirrored, at random
   double validation_share = 0;       // of all samples, left out of training; 0 to 1
   uint64_t split_seed = 0;           // which ones
+  // Of columns of CSV and keys of arrays what they are in the files, and of keys the shape of one
+  // sample; who is not named may be anything.
+  std::map<std::string, TensorType> types;
+  std::map<std::string, std::vector<int64_t>> shapes;
   bool operator==(const DataSpec&) const = default;
 };
 

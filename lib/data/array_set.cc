@@ -7,6 +7,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/samples_text.h"
+#include "lib/domain/tensor_type.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -223,6 +224,43 @@ bool IsAskedFor(const std::string& key, const DataSpec& data) {
          std::find(data.keys.begin(), data.keys.end(), key) != data.keys.end();
 }
 
+namespace {
+
+absl::Status CheckUsed(const std::vector<Array>& arrays, const std::string& field,
+                       const std::string& name) {
+  std::vector<std::string> names;
+  for (const Array& array : arrays) names.push_back(array.field.name);
+  if (std::find(names.begin(), names.end(), name) != names.end()) return absl::OkStatus();
+  names.resize(std::min<size_t>(names.size(), 20));
+  return absl::FailedPreconditionError(absl::StrCat(
+      field, ": '", name, "' is no key that is used; these are: ", absl::StrJoin(names, ", ")));
+}
+
+// All parts of an array are alike, so that the first speaks for all.
+absl::Status CheckDeclared(const std::vector<Array>& arrays, const DataSpec& data) {
+  for (const auto& [name, type] : data.types)
+    MUSTER_RETURN_IF_ERROR(CheckUsed(arrays, "data.types", name));
+  for (const auto& [name, shape] : data.shapes)
+    MUSTER_RETURN_IF_ERROR(CheckUsed(arrays, "data.shapes", name));
+  for (const Array& array : arrays) {
+    const std::string& name = array.field.name;
+    const auto type = data.types.find(name);
+    if (type != data.types.end() && type->second != array.field.type)
+      return Bad(*array.parts.front().source,
+                 absl::StrCat("'", name, "' is ", NameOf(array.field.type), ", and data.types.",
+                              name, " declares ", NameOf(type->second)));
+    const auto shape = data.shapes.find(name);
+    if (shape != data.shapes.end() && shape->second != array.field.shape)
+      return Bad(
+          *array.parts.front().source,
+          absl::StrCat("a sample of '", name, "' has the shape ", ShapeText(array.field.shape),
+                       ", and data.shapes.", name, " declares ", ShapeText(shape->second)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data,
                                                 const std::vector<std::string>& others) {
   std::vector<std::string> names = data.keys;
@@ -246,6 +284,7 @@ absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const 
     }
     chosen.push_back(*named);
   }
+  MUSTER_RETURN_IF_ERROR(CheckDeclared(chosen, data));
   return chosen;
 }
 

@@ -52,7 +52,8 @@ bool IsAskedFor(const std::string& key, const DataSpec& data);
 
 // Of arrays found in files: those of data.keys (all, where it is empty) without the label, in that
 // order; then the label. kFailedPrecondition: the files hold none of such a name, but, for the
-// message, these and `others`, for which nobody has asked.
+// message, these and `others`, for which nobody has asked; or data.types or data.shapes name one
+// that is not used. kDataLoss: an array is of another type or shape than these declare.
 absl::StatusOr<std::vector<Array>> ChooseArrays(std::vector<Array> found, const DataSpec& data,
                                                 const std::vector<std::string>& others = {});
 

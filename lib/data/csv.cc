@@ -15,6 +15,7 @@
 #include "lib/data/array_set.h"
 #include "lib/data/csv_rows.h"
 #include "lib/data/formats.h"
+#include "lib/domain/tensor_type.h"
 
 namespace muster {
 namespace {
@@ -158,8 +159,28 @@ class Table {
       if (std::find(names_.begin(), names_.end(), name) == names_.end())
         return absl::FailedPreconditionError(
             absl::StrCat("data.classes: '", name, "' is no column that is used"));
+    MUSTER_RETURN_IF_ERROR(TakeTypes());
     named_.resize(names_.size());
     for (size_t i = 0; i < names_.size(); ++i) is_whole_.push_back(IsWhole(i));
+    return absl::OkStatus();
+  }
+
+  // Cells are texts: what a type says of them is which numbers they may be.
+  absl::Status TakeTypes() {
+    declared_whole_.resize(names_.size());
+    for (const auto& [name, type] : data_.types) {
+      const auto bad = [&, of = name](absl::string_view why) {
+        return absl::FailedPreconditionError(absl::StrCat("data.types: '", of, "' ", why));
+      };
+      const auto found = std::find(names_.begin(), names_.end(), name);
+      if (found == names_.end()) return bad("is no column that is used");
+      if (type != TensorType::kFloat32 && type != TensorType::kInt64)
+        return bad(absl::StrCat("is a column of CSV, which is float32 or int64, and never ",
+                                NameOf(type)));
+      const auto column = static_cast<size_t>(found - names_.begin());
+      if (is_class_[column]) return bad("stands in data.classes, so that its cells are names");
+      declared_whole_[column] = type == TensorType::kInt64;
+    }
     return absl::OkStatus();
   }
 
@@ -176,6 +197,11 @@ class Table {
         else
           Append(cells, static_cast<float>(named));
       } else if (ReadNumber(cell, number)) {
+        if (declared_whole_[i] && !IsWholeNumber(cell))
+          return BadRow(
+              file, rows,
+              absl::StrCat("column '", names_[i], "': '", cell.substr(0, 40),
+                           "' is no whole number, and data.types.", names_[i], " declares int64"));
         Append(cells, number);
       } else {
         return BadRow(file, rows,
@@ -229,6 +255,11 @@ class Table {
     return error == std::errc() && end == cell.data() + cell.size() && std::isfinite(number);
   }
 
+  static bool IsWholeNumber(absl::string_view cell) {
+    int64_t ignored = 0;
+    return absl::SimpleAtoi(cell, &ignored);
+  }
+
   template <class T>
   static void Append(std::string& bytes, T value) {
     char stored[sizeof(T)];
@@ -243,9 +274,10 @@ class Table {
 
   const DataSpec& data_;
   std::vector<std::string> names_;
-  std::vector<bool> is_class_;  // by name
-  std::vector<bool> is_whole_;  // by name: its cells are held as int64_t, and not as float
-  std::vector<Classes> named_;  // by name; of those that are classes
+  std::vector<bool> is_class_;        // by name
+  std::vector<bool> is_whole_;        // by name: its cells are held as int64_t, and not as float
+  std::vector<bool> declared_whole_;  // by name: data.types says so
+  std::vector<Classes> named_;        // by name; of those that are classes
   std::string inputs_, labels_;
   uint64_t rows_ = 0;
 };

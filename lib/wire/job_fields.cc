@@ -14,6 +14,7 @@
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
 #include "lib/wire/checkpoint_fields.h"
+#include "lib/wire/data_fields.h"
 #include "lib/wire/initial_fields.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
@@ -564,6 +565,24 @@ FieldRule Channels() {
   return field;
 }
 
+FieldRule DeclaredTypes() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadTypes(document, value, spec.training.data.types);
+  };
+  return WithSchema({"data.types", kTraining, "types by column or key", read,
+                     [](const JobSpec& spec) { return FromTypes(spec.training.data.types); }},
+                    TypesSchema());
+}
+
+FieldRule DeclaredShapes() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadShapes(document, value, spec.training.data.shapes);
+  };
+  return WithSchema({"data.shapes", kTraining, "lists of whole numbers by key", read,
+                     [](const JobSpec& spec) { return FromShapes(spec.training.data.shapes); }},
+                    ShapesSchema());
+}
+
 // What a sample is, for tasks that read a data set (muster/data_set.h): those of plug-ins, and ours
 // whose model the job brings.
 std::vector<FieldRule> DataSetRules() {
@@ -611,6 +630,8 @@ std::vector<FieldRule> DataSetRules() {
               labelled),
       OnlyFor(Later(Texts("data.classes", kTraining, MUSTER_MEMBER(training.data.classes), false)),
               csv),
+      OnlyFor(Later(DeclaredTypes()), labelled),
+      OnlyFor(Later(DeclaredShapes()), arrays),
       OnlyFor(Later(Switch("data.header", kTraining, MUSTER_MEMBER(training.data.header))), csv),
       OnlyFor(Later(Text("data.delimiter", kTraining, MUSTER_MEMBER(training.data.delimiter),
                          "one character of ASCII", 1)),

@@ -111,6 +111,70 @@ TEST(Csv, InputIsOfWholeNumbersWhereAllItsColumnsAreClasses) {
   EXPECT_THAT(Read<float>(*normal, 0, {1, 2}), ElementsAre(0, 0, 1, 16777216));
 }
 
+TEST(Declared, WhatFilesHoldIsHeldAgainstIt) {
+  const Files files;
+  files.Write("csv/a.csv", "a,b,y\n1,0.5,3\n");
+  files.Write("csv/b.csv", "a,b,y\n2,1,-4\n7,1,1.5\n");
+  files.Write("npy/x.npy", Npy(">f8", {2, 3, 1}, std::string(48, '\0')));
+  files.Write("npy/y.npy", Npy("|u1", {2}, "ab"));
+  using Types = std::map<std::string, TensorType>;
+  using Shapes = std::map<std::string, std::vector<int64_t>>;
+  const auto error = [&](const char* folder, DataFormat format, Types types, Shapes shapes = {}) {
+    return OpenDataSet({.paths = {files.root() + "/" + folder},
+                        .format = format,
+                        .label = "y",
+                        .types = std::move(types),
+                        .shapes = std::move(shapes)},
+                       7)
+        .status();
+  };
+  constexpr auto kCsv = DataFormat::kCsv, kNumpy = DataFormat::kNumpy;
+  constexpr auto kReal = TensorType::kFloat32, kWhole = TensorType::kInt64;
+  EXPECT_EQ(error("csv", kCsv, {{"a", kWhole}, {"b", kReal}, {"y", kReal}}), absl::OkStatus());
+  EXPECT_EQ(error("npy", kNumpy, {{"x", TensorType::kFloat64}, {"y", TensorType::kUint8}},
+                  {{"x", {3, 1}}, {"y", {}}}),
+            absl::OkStatus());
+  const struct {
+    absl::Status status;
+    absl::StatusCode code;
+    std::string message;  // ends so
+  } kWrong[] = {
+      {error("csv", kCsv, {{"y", kWhole}}), absl::StatusCode::kDataLoss,
+       "/csv/b.csv: line 3 (byte 13): column 'y': '1.5' is no whole number, and data.types.y "
+       "declares int64"},
+      {error("csv", kCsv, {{"c", kWhole}}), absl::StatusCode::kFailedPrecondition,
+       "data.types: 'c' is no column that is used"},
+      {error("csv", kCsv, {{"a", TensorType::kInt8}}), absl::StatusCode::kFailedPrecondition,
+       "data.types: 'a' is a column of CSV, which is float32 or int64, and never int8"},
+      {error("npy", kNumpy, {{"x", kReal}}), absl::StatusCode::kDataLoss,
+       "/npy/x.npy: 'x' is float64, and data.types.x declares float32"},
+      {error("npy", kNumpy, {}, {{"x", {1, 3}}}), absl::StatusCode::kDataLoss,
+       "/npy/x.npy: a sample of 'x' has the shape (3, 1), and data.shapes.x declares (1, 3)"},
+      {error("npy", kNumpy, {}, {{"y", {1}}}), absl::StatusCode::kDataLoss,
+       "/npy/y.npy: a sample of 'y' has the shape (), and data.shapes.y declares (1)"},
+      {error("npy", kNumpy, {{"z", kReal}}), absl::StatusCode::kFailedPrecondition,
+       "data.types: 'z' is no key that is used; these are: x, y"},
+      {error("npy", kNumpy, {}, {{"z", {}}}), absl::StatusCode::kFailedPrecondition,
+       "data.shapes: 'z' is no key that is used; these are: x, y"}};
+  for (const auto& [status, code, message] : kWrong) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), testing::EndsWith(message));
+  }
+}
+
+TEST(Declared, ClassesAreNames) {
+  const Files files;
+  files.Write("a.csv", "a,b\n1,2\n");
+  EXPECT_THAT(std::string(OpenDataSet({.paths = {files.root()},
+                                       .format = DataFormat::kCsv,
+                                       .classes = {"a"},
+                                       .types = {{"a", TensorType::kInt64}}},
+                                      7)
+                              .status()
+                              .message()),
+              HasSubstr("data.types: 'a' stands in data.classes"));
+}
+
 // As reals, two of them would be one.
 TEST(Csv, ClassesThatAFloatCannotTellApartAreRefusedBesideNumbers) {
   const Files files;

@@ -970,6 +970,42 @@ TEST(DataSet, FieldsAreForTasksThatReadOneAndForTheirFormat) {
               HasSubstr("data.delimiter: has 2 bytes; allowed: one character of ASCII"));
 }
 
+TEST(DataSet, TypesAndShapesAreDeclaredByName) {
+  const std::string data =
+      "data: {paths: [/a], format: numpy, types: {x: float32, y: null}, "
+      "shapes: {x: [3, 4], y: []}}";
+  const JobSpec spec = Parsed("task: mlp\nsteps: 3\n" + data);
+  EXPECT_EQ(spec.training.data.types,
+            (std::map<std::string, TensorType>{{"x", TensorType::kFloat32}}));
+  EXPECT_EQ(spec.training.data.shapes,
+            (std::map<std::string, std::vector<int64_t>>{{"x", {3, 4}}, {"y", {}}}));
+  const auto error = [](const std::string& field, const std::string& format = "numpy") {
+    return std::string(
+        ParseJobYaml(absl::StrCat("task: mlp\nsteps: 3\ndata: {paths: [/a], format: ", format, ", ",
+                                  field, "}"),
+                     "a.yaml")
+            .status()
+            .message());
+  };
+  EXPECT_EQ(error("types: {x: int8}", "csv"), "");
+  EXPECT_THAT(error("types: [x]"),
+              HasSubstr("data.types: a list is not a mapping; write {x: float32}"));
+  EXPECT_THAT(error("types: {x: float}"), HasSubstr("data.types.x: 'float' is not known"));
+  EXPECT_THAT(error("types: {x: int8}", "images"),
+              HasSubstr("data.types: is for data.format: csv"));
+  EXPECT_THAT(error("shapes: {x: 3}"), HasSubstr("data.shapes.x: 3 is not a list; write [3, 4]"));
+  EXPECT_THAT(error("shapes: {x: [1, 0]}"), HasSubstr("data.shapes.x[1]: "));
+  EXPECT_THAT(error("shapes: {x: [1]}", "csv"),
+              HasSubstr("data.shapes: is for data.format: numpy, safetensors, pt, hdf5"));
+  const auto hash = [](const std::string& more) {
+    return TrainingHash(
+        Parsed("task: mlp\nsteps: 3\ndata: {paths: [/a], format: numpy" + more + "}").training);
+  };
+  EXPECT_EQ(hash(""), hash(", types: {}, shapes: {}"));
+  EXPECT_NE(hash(""), hash(", types: {x: int8}"));
+  EXPECT_NE(hash(""), hash(", shapes: {x: []}"));
+}
+
 TEST(DataSet, FieldsThatAreNotGivenAreNotWritten) {
   const JobSpec spec = Parsed("task: mlp\nsteps: 3\ndata: {paths: [/a], format: csv}");
   EXPECT_THAT(ToJson(spec), AllOf(HasSubstr("\"format\":\"csv\""), Not(HasSubstr("delimiter"))));

@@ -95,7 +95,13 @@ class RandomJob {
     }
     if (arrays)
       for (int keys = Int(0, 3); keys > 0; --keys) data.keys.push_back(Text());
-    if (arrays || data.format == DataFormat::kCsv) data.label = Coin() ? "" : Text();
+    if (arrays || data.format == DataFormat::kCsv) {
+      data.label = Coin() ? "" : Text();
+      for (int types = Int(0, 3); types > 0; --types) data.types[Text()] = Pick(TensorType::kBool);
+    }
+    if (arrays)
+      for (int shapes = Int(0, 3); shapes > 0; --shapes)
+        data.shapes[Text()] = std::vector<int64_t>(Int<size_t>(0, 3), Int<int64_t>(1, 99));
     if ((arrays || data.format == DataFormat::kIdx) && Coin()) data.shape = {2, 3};
     if (decoded) {
       if (Coin()) data.image_size = {Int<int64_t>(1, 8192), 32};
