@@ -61,7 +61,8 @@ CLI::Validator NameInUrl() {
 void AddSpec(CLI::App& command, std::string& spec) {
   command
       .add_option("spec", spec,
-                  "the job: a YAML or JSON file (docs/job-spec.md explains every field)")
+                  "the job: a YAML or JSON file (docs/job-spec.md, installed below share/muster, "
+                  "explains every field)")
       ->required()
       ->type_name("SPEC.yaml");
 }

@@ -1,10 +1,12 @@
 # What is installed for those who build plug-ins: headers, LibTorch's too (but for those of protobuf, which would shadow the
-# system's), the CMake package, and examples to copy. They are ten thousand files and a component of their own, since what only runs Muster, such
-# as an image, has no use for them. `muster_test_plugin` makes a plug-in in this tree, for tests.
+# system's), the CMake package, the documents, and examples to copy. They are ten thousand files and a component of their
+# own, since what only runs Muster, such as an image, has no use for them. `muster_test_plugin` makes a plug-in in this
+# tree, for tests.
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/muster DESTINATION include COMPONENT development
     FILES_MATCHING PATTERN "*.h")
 install(FILES ${CMAKE_BINARY_DIR}/include/muster/version.h DESTINATION include/muster COMPONENT development)
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples DESTINATION share/muster COMPONENT development)
+# Side by side, so that the links from one to the other hold.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs ${CMAKE_SOURCE_DIR}/examples DESTINATION share/muster COMPONENT development)
 install(DIRECTORY ${torch_root}/include/ DESTINATION include/libtorch COMPONENT development PATTERN google EXCLUDE)
 include(CMakePackageConfigHelpers)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/MusterConfigVersion.cmake COMPATIBILITY ExactVersion)

@@ -12,6 +12,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 from image_test import COMPUTES, COUNTS, digest_in
@@ -63,6 +64,16 @@ class Package(unittest.TestCase):
 
     def run_in_it(self, *words, seconds=300):
         return run_in(self.root, *words, seconds=seconds)
+
+    # What `--help` and the examples' own READMEs point at.
+    def test_the_documents_come_along(self):
+        share = self.root / "opt/muster/share/muster"
+        told = self.run_in_it("/usr/bin/muster", "train", "--help")
+        self.assertIn("docs/job-spec.md", told)
+        self.assertTrue((share / "docs/job-spec.md").exists())
+        for page in share.glob("examples/*/README.md"):
+            for link in re.findall(r"\]\((\.\.[^)#]*)", page.read_text()):
+                self.assertTrue((page.parent / link).exists(), f"{page}: {link}")
 
     def test_it_names_what_it_needs(self):
         said = call("dpkg-deb", "--info", self.package)
@@ -137,6 +148,24 @@ class Archive(unittest.TestCase):
         self.run_in_it("sh", "-c", f"cd {folder} && cmake -B build -DCMAKE_PREFIX_PATH={self.muster} -DCMAKE_BUILD_TYPE=Release "
                        "&& cmake --build build", seconds=600)
         return f"{folder}/build"
+
+    # The figure of docs/testing.md: all of it but what the package takes to be installed.
+    def test_from_a_clone_to_a_first_epoch(self):
+        template, timed = scratch() / "template", self.root / "tmp/timed"
+        shutil.copytree(ROOT / "examples/plugin", template)
+        git = ("git", "-C", template, "-c", "user.name=a", "-c", "user.email=a@localhost")
+        for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message", "template")):
+            call(*git, *words)
+        begin = time.monotonic()
+        call("git", "clone", "--quiet", template, timed)
+        cloned = time.monotonic()
+        self.built("/tmp/timed")
+        built = time.monotonic()
+        self.run_in_it("sh", "-c", f"cd /tmp/timed && {self.muster}/bin/muster train mlp.yaml --plugins build --dir run --set epochs=1")
+        end = time.monotonic()
+        lines = {name: len((template / name).read_text().splitlines()) for name in ("mlp.cc", "CMakeLists.txt", "mlp.yaml")}
+        print(f"from git clone to a trained epoch: {end - begin:.1f} s, {built - cloned:.1f} s of them for building; "
+              f"lines of the template: {lines}", flush=True)
 
     # As a stranger does it: the template is copied, built, trained, killed with all its processes, gone on with, and exported.
     def test_a_strangers_path(self):
