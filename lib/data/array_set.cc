@@ -205,8 +205,7 @@ absl::Status AddPart(std::vector<Array>& arrays, const DataField& field, bool sw
 absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeArraySet(std::vector<Array> arrays,
                                                             OnBadSample on_bad_sample,
                                                             std::string decoder) {
-  if (arrays.empty() || arrays.front().Rows() == 0)
-    return absl::InvalidArgumentError("data.paths: no sample in these files");
+  if (arrays.empty() || arrays.front().Rows() == 0) return absl::InvalidArgumentError("no sample");
   const uint64_t rows = arrays.front().Rows();
   std::vector<PlacedArray> placed;
   for (Array& array : arrays) {

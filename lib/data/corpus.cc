@@ -92,12 +92,7 @@ absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data) {
                               [&](const WalkedFile& file) { return reader.Add(file.path); }));
   corpus.bytes = reader.TakeBytes();
   if (!corpus.bytes.empty()) return corpus;
-  return absl::InvalidArgumentError(
-      absl::StrCat("data.paths: no content in ", absl::StrJoin(data.paths, ", "),
-                   data.suffixes.empty()
-                       ? ""
-                       : absl::StrCat(" (suffixes '", absl::StrJoin(data.suffixes, "', '"), "')"),
-                   "; name files that are not empty"));
+  return NothingIn(data, "no content");
 }
 
 std::string ContentHash(std::initializer_list<std::string_view> parts) {

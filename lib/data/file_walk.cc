@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "lib/base/own_folder.h"
 #include "lib/base/status.h"
 #include "lib/data/names_in.h"
@@ -57,7 +60,8 @@ class Walk {
                      fs::exists(status) ? " is not a file or directory; name files or directories"
                      : status.type() == fs::file_type::not_found
                          ? " does not exist; name files or directories"
-                         : absl::StrCat(" cannot be read: ", error.message())));
+                         : absl::StrCat(" cannot be read: ", error.message(),
+                                        "; make it readable, or name others")));
   }
 
   absl::StatusOr<std::string> Finish() {
@@ -87,8 +91,9 @@ class Walk {
     const size_t before = unreadable_;
     AddFile({path, {}});
     if (unreadable_ == before || data_.unreadable == Unreadable::kSkip) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.paths: ", first_unreadable_, " cannot be read: ", why_unreadable_));
+    return absl::InvalidArgumentError(absl::StrCat("data.paths: ", first_unreadable_,
+                                                   " cannot be read: ", why_unreadable_,
+                                                   "; make it readable, or name others"));
   }
 
   void AddDirectory(const fs::path& directory, const fs::path& below) {
@@ -123,10 +128,11 @@ class Walk {
     if (const std::string why = take_(file); !why.empty()) CountUnreadable(file.path, why);
   }
 
-  void CountUnreadable(const fs::path& path, const std::string& why) {
+  void CountUnreadable(const fs::path& path, absl::string_view why) {
     if (unreadable_++ > 0) return;
     first_unreadable_ = path.string();
-    why_unreadable_ = why.empty() ? "it is not there" : why;
+    absl::ConsumePrefix(&why, first_unreadable_ + ": ");  // it stands before the reason already
+    why_unreadable_ = why.empty() ? "it is not there" : std::string(why);
   }
 
   const DataSpec& data_;
@@ -147,6 +153,15 @@ fs::path OurOwnAround(const fs::path& path) {
     if (IsOurOwn(at) || IsSettings(at)) return at;
     if (at == at.root_path()) return {};
   }
+}
+
+absl::Status NothingIn(const DataSpec& data, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.paths: ", what, " in ", absl::StrJoin(data.paths, ", "),
+                   data.suffixes.empty()
+                       ? ""
+                       : absl::StrCat(" (suffixes '", absl::StrJoin(data.suffixes, "', '"), "')"),
+                   "; name files that are not empty"));
 }
 
 absl::StatusOr<std::string> WalkFiles(const DataSpec& data, const std::function<bool()>& full,

@@ -5,7 +5,9 @@
 #include <functional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "muster/task_options.h"
 
 namespace muster {
@@ -25,5 +27,8 @@ std::filesystem::path OurOwnAround(const std::filesystem::path& path);
 absl::StatusOr<std::string> WalkFiles(
     const DataSpec& data, const std::function<bool()>& full,
     const std::function<std::string(const WalkedFile& file)>& take);
+
+// kInvalidArgument: `what` ("no sample") is all that there is in data.paths.
+absl::Status NothingIn(const DataSpec& data, absl::string_view what);
 
 }  // namespace muster

@@ -59,8 +59,7 @@ absl::StatusOr<StoredSet> OpenIdx(const DataFiles& files, const DataSpec&) {
   if (inputs.size() > 1)
     return Bad(*inputs.back().parts.front().source,
                "it has other dimensions than the idx files before it");
-  if (inputs.empty() && !labels.empty())
-    return absl::InvalidArgumentError("data.paths: these idx files are labels alone");
+  if (inputs.empty() && !labels.empty()) return absl::InvalidArgumentError("nothing but labels");
   const bool has_label = !labels.empty();
   const bool is_picture = !inputs.empty() && inputs.front().field.name == "image";
   std::move(labels.begin(), labels.end(), std::back_inserter(inputs));

@@ -114,7 +114,7 @@ absl::StatusOr<ImageSize> FirstSize(const std::vector<EncodedImage>& images,
 
 absl::StatusOr<std::unique_ptr<StoredDataSet>> MakeImageSet(std::vector<EncodedImage> images,
                                                             bool has_label, const DataSpec& data) {
-  if (images.empty()) return absl::InvalidArgumentError("data.paths: no image in these files");
+  if (images.empty()) return absl::InvalidArgumentError("no image");
   if (data.channels != 1 && data.channels != 3)
     return absl::FailedPreconditionError(
         absl::StrCat("data.channels: ", data.channels, " is not allowed; 1 or 3 are"));

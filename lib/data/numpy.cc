@@ -113,9 +113,10 @@ absl::StatusOr<Header> ReadHeader(const ByteSource& npy) {
       version == 1 ? LittleEndian<uint16_t>(begin + 8) : LittleEndian<uint32_t>(begin + 8);
   const uint64_t at = version == 1 ? 10 : 12;
   if (bytes > kMostHeaderBytes || bytes > npy.size() - at)
-    return BadAt(npy, 8,
-                 absl::StrCat("its header would have ", bytes, " bytes; the file has ",
-                              npy.size() - at, ", and ", kMostHeaderBytes, " are allowed"));
+    return BadAt(
+        npy, 8,
+        absl::StrCat("its header would have ", bytes, " bytes; the file has ", npy.size() - at,
+                     ", and ", kMostHeaderBytes, " are allowed; it is cut off, or no .npy file"));
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(npy, at, bytes));
   Header header;
   if (!Dictionary(text).Read(header))

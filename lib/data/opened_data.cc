@@ -39,7 +39,9 @@ absl::StatusOr<OpenedData> OpenText(const DataSpec& data) {
   std::vector<Array> arrays;
   MUSTER_RETURN_IF_ERROR(
       AddPart(arrays, field, false, {text, 0, text->size() / row_bytes, row_bytes}));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(arrays)));
+  absl::StatusOr<std::unique_ptr<StoredDataSet>> made = MakeArraySet(std::move(arrays));
+  if (absl::IsInvalidArgument(made.status())) return NothingIn(data, made.status().message());
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, std::move(made));
   return OpenedData{.stored = {std::move(set)}, .left_out = std::move(corpus.left_out)};
 }
 
@@ -73,8 +75,10 @@ absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data) {
   };
   MUSTER_ASSIGN_OR_RETURN(opened.left_out, WalkFiles(
                                                data, [] { return false; }, take));
-  if (files.empty()) return absl::InvalidArgumentError("data.paths: no file in them");
-  MUSTER_ASSIGN_OR_RETURN(opened.stored, format->open(files, data));
+  if (files.empty()) return NothingIn(data, "no file");
+  absl::StatusOr<StoredSet> stored = format->open(files, data);
+  if (absl::IsInvalidArgument(stored.status())) return NothingIn(data, stored.status().message());
+  MUSTER_ASSIGN_OR_RETURN(opened.stored, std::move(stored));
   return opened;
 }
 

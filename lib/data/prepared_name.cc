@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<TextFile>> TextFilesOf(const DataSpec& data) {
     return "";
   };
   MUSTER_RETURN_IF_ERROR(WalkFiles(data, full, take).status());
-  if (files.empty()) return absl::InvalidArgumentError("data.paths: no file in them");
+  if (files.empty()) return NothingIn(data, "no file");
   return files;
 }
 

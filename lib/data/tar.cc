@@ -108,7 +108,7 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
     const uint64_t blocks = (bytes + kBlock - 1) / kBlock;
     at = begin + std::min(blocks * kBlock, tar.size() - begin);
   }
-  return members;
+  return BadAt(tar, tar.size(), "it has no mark of its end; it is cut off");
 }
 
 }  // namespace muster

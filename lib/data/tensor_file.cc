@@ -49,7 +49,8 @@ absl::StatusOr<json> ReadHeader(const ByteSource& file, uint64_t most, uint64_t&
   if (bytes > most || bytes > file.size() - sizeof(length))
     return BadAt(file, 0,
                  absl::StrCat("its header would have ", bytes, " bytes; the file has ",
-                              file.size() - sizeof(length), ", and ", most, " are allowed"));
+                              file.size() - sizeof(length), ", and ", most,
+                              " are allowed; it is cut off, or no safetensors file"));
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, sizeof(length), bytes));
   bool too_deep = false;
   const auto keep = [&](int depth, json::parse_event_t, json&) {

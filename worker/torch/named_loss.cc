@@ -40,6 +40,18 @@ absl::Span<const int64_t> SampleOf(const at::Tensor& batch) {
 
 double Count(const at::Tensor& which) { return which.sum().item<double>(); }
 
+// By data.label; other formats have a label or not.
+bool LabelIsNamed(DataFormat format) {
+  switch (format) {
+    case DataFormat::kCsv:
+    case DataFormat::kNumpy:
+    case DataFormat::kSafetensors:
+    case DataFormat::kPt:
+    case DataFormat::kHdf5: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 // What is compared, of one type and with shapes that the loss takes.
@@ -142,9 +154,10 @@ NamedLoss::Pair NamedLoss::Fitting(const at::Tensor& output, const at::Tensor& l
   const at::Tensor is_wrong =
       classes.ne(kLeftOut).logical_and(classes.lt(0).logical_or(classes.ge(output.size(1))));
   if (is_wrong.any().item<bool>())
-    throw TaskError(absl::DataLossError(
-        absl::StrCat("label ", classes.masked_select(is_wrong)[0].item<int64_t>(),
-                     " is no class of a model that tells ", output.size(1), " apart")));
+    throw TaskError(absl::DataLossError(absl::StrCat(
+        "label ", classes.masked_select(is_wrong)[0].item<int64_t>(),
+        " is no class of a model that tells ", output.size(1), " apart: its classes are 0 to ",
+        output.size(1) - 1, "; look at the labels, or let the model tell more apart")));
   return {output, classes};
 }
 
@@ -202,7 +215,12 @@ void CheckHasLabel(const DataSet& set, const DataSpec& data) {
   const std::vector<DataField>& fields = set.Fields();
   if (fields.size() > 1 && (fields.back().name == "label" || fields.back().name == data.label))
     return;
-  Refuse("data.label: is missing; this task learns to tell a label from the rest of a sample");
+  const std::string missing =
+      fields.size() == 1 && fields.back().name == data.label
+          ? absl::StrCat("data.label: the files hold nothing beside '", data.label, "'")
+      : LabelIsNamed(data.format) ? "data.label: is missing"
+                                  : "data.paths: the samples of these files have no label";
+  Refuse(missing + "; this task learns to tell a label from the rest of a sample");
 }
 
 }  // namespace muster::torch

@@ -644,6 +644,33 @@ TEST(DataSet, WhatCannotBeReadIsLeftOutAndTold) {
   EXPECT_THAT(set->LeftOut(), HasSubstr("1 file or directory that cannot be read"));
 }
 
+TEST(DataSet, PathsWithoutAFileOrASampleAreNamed) {
+  const Files files;
+  fs::create_directory(files.root() + "/none");
+  fs::create_directory(files.root() + "/loop");
+  fs::create_symlink("a.npy", files.root() + "/loop/a.npy");
+  fs::create_symlink("/proc/self/maps", files.root() + "/maps");
+  const std::string empty = files.Write("empty.csv", "a\n");
+  const auto refusal = [&](std::vector<std::string> paths, DataFormat format) {
+    return std::string(
+        OpenDataSet({.paths = std::move(paths), .format = format}, 1).status().message());
+  };
+  const std::string root = files.root();
+  EXPECT_EQ(
+      refusal({root + "/none", root + "/none"}, DataFormat::kNumpy),
+      "data.paths: no file in " + root + "/none, " + root + "/none; name files that are not empty");
+  EXPECT_EQ(refusal({empty}, DataFormat::kCsv),
+            "data.paths: no sample in " + empty + "; name files that are not empty");
+  EXPECT_EQ(refusal({root + "/loop/a.npy"}, DataFormat::kNumpy),
+            "data.paths: " + root +
+                "/loop/a.npy cannot be read: Too many levels of symbolic links; " +
+                "make it readable, or name others");
+  EXPECT_EQ(refusal({root + "/maps"}, DataFormat::kNumpy),
+            "data.paths: " + root +
+                "/maps cannot be read: it is no stored file: the system makes it " +
+                "while it is read; make it readable, or name others");
+}
+
 TEST(DataSetInMemory, HoldsRowsOfItsFields) {
   const std::vector<DataField> fields = {{"x", TensorType::kFloat32, {2}},
                                          {"y", TensorType::kInt64, {}}};
@@ -705,6 +732,9 @@ std::string With(std::string bytes, size_t at, const std::string& other) {
   bytes.replace(at, other.size(), other);
   return bytes;
 }
+
+// As one that was cut off between two files.
+std::string WithoutTheEnd(const std::string& tar) { return tar.substr(0, tar.size() - 1024); }
 
 std::vector<Broken> BrokenTables() {
   using enum DataFormat;
@@ -816,7 +846,7 @@ std::vector<Broken> BrokenOthers() {
       {"IdxCutOff", kIdx, Idx(8, {3, 2, 2}, "12345678"), "the file ends before"},
       {"IdxHuge", kIdx, Idx(8, {1, 0xffffffff, 0xffffffff}, ""), "bytes are allowed"},
       {"IdxGzip", kIdx, Gzip(Idx(8, {1, 2, 2}, "1234")).substr(0, 20), "before all is unpacked"},
-      {"IdxLabelsAlone", kIdx, Idx(8, {1}, "1"), "labels alone", kNone},
+      {"IdxLabelsAlone", kIdx, Idx(8, {1}, "1"), "nothing but labels in ", kNone},
       {"CifarCutOff", kCifar10, std::string(3073 + 100, 'x'),
        "at byte 3073: its last record is cut off"},
       {"CifarEmpty", kCifar100, "", "no sample", kNone},
@@ -837,6 +867,8 @@ std::vector<Broken> BrokenOthers() {
       {"ImageCrop", kImages, png, "data.crop: 4 pixels are all", kPrecondition, {.crop = 4}},
       {"TarOther", kWebDataset, std::string(600, 'x'), "no header of tar stands here"},
       {"TarCutOff", kWebDataset, Tar({{"a.png", png}}).substr(0, 530), "would end behind the file"},
+      {"TarWithoutItsEnd", kWebDataset, WithoutTheEnd(Tar({{"a.png", png}, {"b.png", png}})),
+       "it has no mark of its end; it is cut off"},
       {"TarLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", "cat"}}),
        "a label (.cls) is a whole"},
       {"TarNoImage", kWebDataset, Tar({{"a.txt", "text"}}), "no image", kNone},
