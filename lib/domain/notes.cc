@@ -62,7 +62,7 @@ std::string NoteOnBatchNorm(const TrainingSpec& training, const std::vector<Tens
                       "), which looks at each lane alone, and a lane has ", samples, " (batch ",
                       training.batch, ", lanes ", lanes,
                       "): take a larger batch, or fewer lanes, so that it has ", kEnough,
-                      ", or have it look at all lanes by sync_batch_norm: true, if the task can");
+                      ", or sync_batch_norm: true, by which it looks at all lanes");
 }
 
 }  // namespace muster

@@ -56,6 +56,10 @@ void TrainThread::Run(const DoCompute& command) {
   std::stable_partition(added.begin(), added.end(),
                         [&](LaneId lane) { return terms_.Weight(compute.step, lane) == 0; });
   for (LaneId lane : added) {
+    if (std::find(lanes_->all.begin(), lanes_->all.end(), lane) != lanes_->all.end()) {
+      parts_.violate(absl::StrCat("lane ", lane.value(), " is to be run again"));
+      continue;
+    }
     lanes_->running.push_back({lane, terms_.Weight(compute.step, lane) == 0});
     lanes_->all.push_back(lane);
     if (!compute.totals.empty()) parts_.coverage->Add(Corner::kLanesWithTotals);

@@ -557,7 +557,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "name, namespace, on_nan, optimizer, order, parameters, precision, priority, "
                  "reduction, restarts, resume, retries, "
                  "schedule, seed, servers, steps, "
-                 "sync, task, thread_patience, threads, time_to_live, validation, workers"},
+                 "sync, sync_batch_norm, task, thread_patience, threads, time_to_live, validation, "
+                 "workers"},
         BadWhole{"", "", "a.yaml: the document is empty; write fields and their values into it"}));
 
 TEST(JobJson, IsReadByTheSameRules) {

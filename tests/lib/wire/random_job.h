@@ -275,7 +275,7 @@ class RandomJob {
         training.optimizer.kind == OptimizerKind::kLamb ||
         training.optimizer.kind == OptimizerKind::kLars)
       training.sync = Sync::kAllreduce;
-    training.sync_batch_norm = training.lanes <= kMostSyncLanes &&
+    training.sync_batch_norm = training.task != "torchscript" && training.lanes <= kMostSyncLanes &&
                                training.sync == Sync::kAllreduce &&
                                training.order == SumOrder::kCanonical && Coin();
     training.threads = Int(1, 1024);
