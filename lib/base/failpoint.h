@@ -16,21 +16,15 @@
 namespace muster {
 
 // The points of members and of coordinators. A name that is not here cannot be armed.
-inline constexpr absl::string_view kFailpointNames[] = {"forward",
-                                                        "last_backward",
-                                                        "half_sent",
-                                                        "summed_unreplied",
-                                                        "half_received",
-                                                        "before_apply",
-                                                        "donor",
-                                                        "sealed_unanswered",
-                                                        "receiver",
-                                                        "base_acknowledged",
-                                                        "part_copied",
-                                                        "segment_written",
-                                                        "persisted_unpublished",
-                                                        "forming",
-                                                        "before_commit"};
+inline constexpr absl::string_view kFailpointNames[] = {
+    "forward",           "phase",
+    "last_backward",     "half_sent",
+    "summed_unreplied",  "half_received",
+    "before_apply",      "donor",
+    "sealed_unanswered", "receiver",
+    "base_acknowledged", "part_copied",
+    "segment_written",   "persisted_unpublished",
+    "forming",           "before_commit"};
 
 class Failpoints {
  public:

@@ -39,7 +39,7 @@ absl::Status LaneRunner::TellComing(Step step, absl::Span<const LaneId> lanes, S
 
 absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, LaneId lane,
                                            absl::Span<const float> parameters,
-                                           const GradientSink& sink) {
+                                           const GradientSink& sink, const Exchange& exchange) {
   ++lanes_run_;
   if (counter_ != nullptr) MUSTER_RETURN_IF_ERROR(counter_->Count(lineage, step));
   failpoints_.Pass("forward");
@@ -53,12 +53,22 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   }
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   const Moment computing = Now();
-  absl::StatusOr<LaneOutput> output = Compute(step, lane, range.epoch, samples, parameters, sink);
+  double waited = 0;  // while others ran, or nobody
+  Exchange timed;
+  if (exchange)
+    timed = [&](size_t phase, absl::Span<const float> terms) {
+      const Moment meets = Now();
+      auto total = exchange(phase, terms);
+      waited += Seconds(Now() - meets);
+      return total;
+    };
+  absl::StatusOr<LaneOutput> output =
+      Compute(step, lane, range.epoch, samples, parameters, sink, timed);
   if (output.ok()) MUSTER_RETURN_IF_ERROR(TellLeftOut(step, lane, *output, sink));
   const std::vector<Placed>& tensors = layout_.tensors();
   for (size_t t = 0; t < tensors.size() && output.ok(); ++t)
     if (tensors[t].spec.kind == TensorKind::kSum) sink.ready(t);
-  const double ran = Seconds(Now() - computing);
+  const double ran = Seconds(Now() - computing) - waited;
   const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
   metrics_.input.Add(Seconds(computing - begin) + input_of_task);
   metrics_.compute.Add(ran - input_of_task);
@@ -96,7 +106,7 @@ absl::Status LaneRunner::Measure(Step step, LaneId lane, absl::Span<const float>
 absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane, int64_t epoch,
                                                absl::Span<const uint64_t> samples,
                                                absl::Span<const float> parameters,
-                                               const GradientSink& sink) {
+                                               const GradientSink& sink, const Exchange& exchange) {
   LaneInput input;
   input.step = step.value();
   input.lane = lane.value();
@@ -105,6 +115,7 @@ absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane, int64_t e
   input.samples = samples;
   const auto model = static_cast<size_t>(layout_.model_elements());
   input.parameters = parameters.first(model);
+  input.exchange = exchange;
   MUSTER_CHECK(FloatEnvironmentIsSet(), "lanes run where subnormal numbers count as zero");
   absl::StatusOr<LaneOutput> output =
       task_.RunLane(input, {sink.gradient.first(model), sink.outcome, sink.ready});
@@ -115,12 +126,13 @@ absl::StatusOr<LaneOutput> LaneRunner::Compute(Step step, LaneId lane, int64_t e
 
 absl::StatusOr<LaneOutput> LaneRunner::Examine(Step step, LaneId lane,
                                                absl::Span<const float> parameters,
-                                               absl::Span<float> gradient) {
+                                               absl::Span<float> gradient,
+                                               const Exchange& exchange) {
   const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
   if (range.count == 0) return LaneOutput{};
   const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
   return Compute(step, lane, range.epoch, samples, parameters,
-                 {gradient, [](LaneOutput) {}, [](size_t) {}});
+                 {gradient, [](LaneOutput) {}, [](size_t) {}}, exchange);
 }
 
 }  // namespace muster::worker

@@ -1,6 +1,7 @@
 // The wrapper around the task: one lane from its number. Knows the samples and the seed of a lane,
 // counts every lane it is given, before it runs, in the file that outlives the process, and leaves
-// out what is empty. Train thread only.
+// out what is empty. Train thread only,
+// or the threads that run lanes for it.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include "lib/member/runtime/member_metrics.h"
 #include "muster/task.h"
 #include "worker/runtime/lane_measures.h"
+#include "worker/runtime/meeting_lanes.h"
 
 namespace muster::worker {
 
@@ -40,19 +42,22 @@ class LaneRunner {
   absl::Status TellComing(Step step, absl::Span<const LaneId> lanes, Step end);
   // As Task::RunLane, of all tensors of the layout: where the step measures, the lane's share of it
   // comes first, and where samples can be left out, it says which were. An empty lane runs nothing
-  // else: weight 0, and every tensor is final at once.
+  // else: weight 0, and every tensor is final at once. `exchange`: as LaneInput's, of a job whose
+  // lanes meet in phases; each of its lanes may be run on a thread of its own.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
-                                 absl::Span<const float> parameters, const GradientSink& sink);
+                                 absl::Span<const float> parameters, const GradientSink& sink,
+                                 const Exchange& exchange = {});
   // Once more, to look at what it gives: no work for the job, so it is not counted. `gradient` is
   // all +0.0 before.
   absl::StatusOr<LaneOutput> Examine(Step step, LaneId lane, absl::Span<const float> parameters,
-                                     absl::Span<float> gradient);
+                                     absl::Span<float> gradient, const Exchange& exchange = {});
   int64_t lanes_run() const { return lanes_run_; }
 
  private:
   absl::StatusOr<LaneOutput> Compute(Step step, LaneId lane, int64_t epoch,
                                      absl::Span<const uint64_t> samples,
-                                     absl::Span<const float> parameters, const GradientSink& sink);
+                                     absl::Span<const float> parameters, const GradientSink& sink,
+                                     const Exchange& exchange);
 
   absl::Status Measure(Step step, LaneId lane, absl::Span<const float> parameters,
                        const GradientSink& sink);

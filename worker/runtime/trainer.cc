@@ -24,6 +24,7 @@
 #include "lib/member/runtime/load_state.h"
 #include "lib/member/runtime/numeric_environment.h"
 #include "lib/member/runtime/step_boundary.h"
+#include "worker/runtime/check_syncs.h"
 
 namespace muster::worker {
 namespace {
@@ -48,62 +49,6 @@ Slots SlotsOf(const StateMemory& state, const Chunk& chunk) {
 }
 
 }  // namespace
-
-// Follows the last lane of a compute: as soon as every tensor of a bucket, and of all buckets
-// before it, is final, folds the bucket's chunks and tells the exchange thread, which sends them
-// while backward goes on.
-class Trainer::Leaving {
- public:
-  Leaving(Trainer& trainer, const DoCompute& command, LaneId lane)
-      : trainer_(trainer), command_(command), lane_(lane), gradient_(trainer.tree_->NewLeaf()) {
-    const Layout& layout = trainer.setup_->layout;
-    chunks_of_.resize(layout.tensors().size());
-    for (int32_t c = 0; c < layout.chunk_count(); ++c) {
-      const Chunk& chunk = layout.chunk(ChunkId(c));
-      const std::vector<size_t> tensors = layout.TensorsIn(chunk.offset, chunk.count);
-      open_tensors_.push_back(tensors.size());
-      for (size_t t : tensors) chunks_of_[t].push_back(static_cast<size_t>(c));
-    }
-  }
-
-  GradientSink Sink() {
-    return {gradient_->all(), [this](LaneOutput o) { Outcome(o); },
-            [this](size_t tensor) { Final(tensor); }};
-  }
-
- private:
-  void Outcome(const LaneOutput& output) {
-    trainer_.tree_->Begin(lane_, gradient_, output.weight, output.loss);
-  }
-
-  void Final(size_t tensor) {
-    trainer_.GoOn();
-    for (size_t c : chunks_of_[tensor]) --open_tensors_[c];
-    trainer_.parts_.failpoints->Pass("last_backward");
-    while (next_ < trainer_.buckets_.size() && Full(trainer_.buckets_[next_])) Leave();
-  }
-
-  bool Full(const std::vector<ChunkId>& bucket) const {
-    return std::all_of(bucket.begin(), bucket.end(), [&](ChunkId c) {
-      return open_tensors_[static_cast<size_t>(c.value())] == 0;
-    });
-  }
-
-  void Leave() {
-    const std::vector<ChunkId>& bucket = trainer_.buckets_[next_++];
-    for (ChunkId c : bucket) trainer_.tree_->FoldChunk(c);
-    trainer_.parts_.events->Post(GradientsReady{
-        {command_.compute.id, bucket, trainer_.tree_->Partials()}, trainer_.tree_->Sums()});
-  }
-
-  Trainer& trainer_;
-  const DoCompute& command_;
-  const LaneId lane_;
-  const FlatPtr gradient_;
-  std::vector<std::vector<size_t>> chunks_of_;  // by tensor
-  std::vector<size_t> open_tensors_;            // by chunk: its tensors that are not final
-  size_t next_ = 0;                             // bucket
-};
 
 Trainer::Trainer(TrainerParts parts) : parts_(std::move(parts)), metrics_(*parts_.metrics) {}
 Trainer::~Trainer() = default;
@@ -138,6 +83,7 @@ void Trainer::Do(const DoPrepare& command) {
 }
 
 absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
+  phased_.reset();  // it holds on to what is made anew
   MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.training, DataPart::kTraining));
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
   NumericEnvironment environment;
@@ -147,6 +93,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckBest(job.spec));
   if (LeavesOut(job.spec.training)) environment.tensors.push_back(LeftOutTensor(job.spec.training));
+  MUSTER_RETURN_IF_ERROR(PreparePhases(job.spec, environment.tensors));
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));
   MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.ModelSpace()));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->Bind(draft->layout));
@@ -163,7 +110,21 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
                                          *parts_.copied);
   updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->rules, setup_->sums,
                                        setup_->environment.samples, *parts_.copied);
+  way_ = {&setup_->layout,     &buckets_,         tree_.get(),
+          parts_.events.get(), parts_.failpoints, [this] { GoOn(); }};
+  if (setup_->spec.training.sync_batch_norm)
+    phased_ = std::make_unique<PhasedLanes>(way_, *runner_, *parts_.port,
+                                            setup_->spec.training.lanes, std::move(phase_order_));
   return setup_;
+}
+
+// What lanes wait for in their midst.
+absl::Status Trainer::PreparePhases(const JobSpec& spec, std::vector<TensorSpec>& tensors) {
+  if (!spec.training.sync_batch_norm) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(CheckSyncs(spec, *task_));
+  const std::vector<TensorSpec> phases = task_->syncs()->Phases();
+  tensors.insert(tensors.end(), phases.begin(), phases.end());
+  return absl::OkStatus();
 }
 
 // The task once more, over what the model is measured with.
@@ -209,6 +170,12 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
     if (!left_out.empty()) environment[kInitialLeftOut] = left_out;
   }
   MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
+  if (setup.spec.training.sync_batch_norm) {
+    std::vector<std::string> met;
+    for (const size_t phase : phase_order_)
+      met.push_back(setup.layout.tensors()[setup.layout.phases()[phase].tensor].spec.name);
+    environment[kSyncOrder] = SyncOrder(met);
+  }
   return environment;
 }
 
@@ -227,6 +194,12 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
   input.seed = LaneSeed(training.seed, Step(0), LaneId(0));
   input.samples = samples;
   input.parameters = state->all().first(model);
+  std::vector<TensorSpec> phases;
+  phase_order_.clear();
+  if (training.sync_batch_norm) {
+    phases = task_->syncs()->Phases();
+    input.exchange = AloneIn(phases, phase_order_);
+  }
   const GradientSink sink{gradient->all().first(model), [](LaneOutput) {}, [](size_t) {}};
   MUSTER_RETURN_IF_ERROR(Prefix("probe lane", task_->RunLane(input, sink).status()));
   return ToHex(FingerprintOf(0, 0, 0, gradient->all()));
@@ -279,6 +252,7 @@ void Trainer::Do(const DoCompute& command) {
   if (const absl::Status told = runner_->TellComing(compute.step, lanes, Step(setup_->total_steps));
       !told.ok())
     return Fail(told);
+  if (phased_) return Reach(phased_->Compute(command));
   for (LaneId lane : lanes) {
     if (compute.id < parts_.port->abandoned) return;
     GoOn();
@@ -290,8 +264,15 @@ void Trainer::Do(const DoCompute& command) {
   waits_ = true;
 }
 
-// No lane of ours waits for any.
-void Trainer::Do(const DoGiveTotals&) {}
+void Trainer::Do(const DoGiveTotals& command) {
+  if (phased_ && command.given.step == tree_step_) Reach(phased_->Give(command));
+}
+
+// Lanes wait for each other, or are done.
+void Trainer::Reach(const absl::Status& status) {
+  if (!status.ok()) return Fail(status);
+  waits_ = true;
+}
 
 absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
   FlatPtr gradient = tree_->NewLeaf();
@@ -304,13 +285,14 @@ absl::Status Trainer::RunInner(const DoCompute& command, LaneId lane) {
 }
 
 absl::Status Trainer::RunLast(const DoCompute& command, LaneId lane) {
-  Leaving leaving(*this, command, lane);
+  LeavingLane leaving(way_, command.compute.id, lane, tree_->NewLeaf());
   return runner_
       ->Run(command.lineage, command.compute.step, lane, command.values->all(), leaving.Sink())
       .status();
 }
 
 void Trainer::ForgetLanes() {
+  if (phased_) phased_->Forget();
   if (tree_) tree_->Clear();
   waits_ = false;
 }
@@ -336,15 +318,22 @@ StateMemory Trainer::Unlent(const StateMemory& state) {
 absl::StatusOr<std::vector<LaneId>> Trainer::LanesNotFinite(const DoApply& command) {
   const auto parameters = static_cast<size_t>(setup_->layout.parameter_elements());
   std::vector<LaneId> found;
+  // Where a total is not finite, no lane is after it: who has spoilt it is named.
+  std::optional<size_t> spoilt;
+  if (phased_) spoilt = phased_->FirstNotFinite(*command.results);
   for (LaneId lane : command.apply.examine) {
     GoOn();
     const FlatPtr gradient = setup_->pool->BorrowZeroed();
-    MUSTER_ASSIGN_OR_RETURN(
-        const LaneOutput output,
-        runner_->Examine(command.apply.step, lane, command.values->all(), gradient->all()));
+    bool is_spoiler = false;
+    Exchange exchange;
+    if (phased_) exchange = phased_->Examining(*command.results, spoilt, is_spoiler);
+    MUSTER_ASSIGN_OR_RETURN(const LaneOutput output,
+                            runner_->Examine(command.apply.step, lane, command.values->all(),
+                                             gradient->all(), exchange));
     const absl::Span<float> values = gradient->all().first(parameters);
     setup_->rules.ZeroFrozen(0, values);
-    if (!std::isfinite(output.loss) || !AllFinite(values)) found.push_back(lane);
+    const bool is_finite = std::isfinite(output.loss) && AllFinite(values);
+    if (spoilt ? is_spoiler : !is_finite) found.push_back(lane);
   }
   return found;
 }

@@ -19,6 +19,8 @@
 #include "worker/runtime/gradient_tree.h"
 #include "worker/runtime/lane_measures.h"
 #include "worker/runtime/lane_runner.h"
+#include "worker/runtime/leaving_lane.h"
+#include "worker/runtime/phased_lanes.h"
 
 namespace muster::worker {
 
@@ -47,8 +49,6 @@ class Trainer {
   void Run();
 
  private:
-  class Leaving;
-
   void Do(const DoPrepare& command);
   void Do(const DoCompute& command);
   void Do(const DoGiveTotals& command);
@@ -60,12 +60,14 @@ class Trainer {
 
   absl::StatusOr<SetupPtr> Prepare(const JobIs& job);
   absl::Status PrepareMeasures(const TrainingSpec& training, std::vector<TensorSpec>& tensors);
+  absl::Status PreparePhases(const JobSpec& spec, std::vector<TensorSpec>& tensors);
   absl::Span<float> ModelIn(const FlatBuffer& flat) const;  // without the sums
   absl::StatusOr<std::map<std::string, std::string>> NumericProperties(const Setup& setup);
   absl::StatusOr<std::string> ProbeLane(const Setup& setup);
   absl::StatusOr<std::string> ProbeMeasures(const Setup& setup);
   absl::Status RunInner(const DoCompute& command, LaneId lane);
   absl::Status RunLast(const DoCompute& command, LaneId lane);
+  void Reach(const absl::Status& status);
   absl::StatusOr<StateMemory> MakeState(const Make& make);
   StateMemory Unlent(const StateMemory& state);
   absl::StatusOr<std::vector<LaneId>> LanesNotFinite(const DoApply& command);
@@ -86,8 +88,11 @@ class Trainer {
   std::unique_ptr<LaneRunner> runner_;
   std::unique_ptr<GradientTree> tree_;
   std::unique_ptr<Updater> updater_;
-  Step tree_step_;      // whose lanes stand in tree_
-  bool waits_ = false;  // lanes are done, results are not here
+  GradientWay way_;
+  std::vector<size_t> phase_order_;      // of the probe lane
+  std::unique_ptr<PhasedLanes> phased_;  // null: lanes do not meet
+  Step tree_step_;                       // whose lanes stand in tree_
+  bool waits_ = false;                   // lanes are done, results are not here
   bool failed_ = false;
 };
 
