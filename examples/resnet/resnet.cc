@@ -2,9 +2,10 @@
 // of CIFAR or any other that holds images and labels.
 #include <muster/plugin.h>
 #include <muster/torch/named_loss.h>
+#include <muster/torch/sync_batch_norm.h>
 #include <torch/nn.h>
 
-using torch::nn::BatchNorm2d;
+using muster::torch::SyncBatchNorm;  // a BatchNorm2d, unless the job says sync_batch_norm
 using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 
@@ -15,12 +16,12 @@ Conv2d Convolution(int64_t in, int64_t out, int64_t size, int64_t stride) {
 struct BlockImpl : torch::nn::Module {
   BlockImpl(int64_t in, int64_t out, int64_t stride)
       : first(register_module("first", Convolution(in, out, 3, stride))),
-        first_norm(register_module("first_norm", BatchNorm2d(out))),
+        first_norm(register_module("first_norm", SyncBatchNorm(out))),
         second(register_module("second", Convolution(out, out, 3, 1))),
-        second_norm(register_module("second_norm", BatchNorm2d(out))) {
+        second_norm(register_module("second_norm", SyncBatchNorm(out))) {
     if (in == out && stride == 1) return;
     shortcut = register_module("shortcut", Convolution(in, out, 1, stride));
-    shortcut_norm = register_module("shortcut_norm", BatchNorm2d(out));
+    shortcut_norm = register_module("shortcut_norm", SyncBatchNorm(out));
   }
   at::Tensor forward(const at::Tensor& x) {
     const at::Tensor inner = torch::relu(first_norm(first(x)));
@@ -28,18 +29,18 @@ struct BlockImpl : torch::nn::Module {
     return torch::relu(second_norm(second(inner)) + beside);
   }
   Conv2d first;
-  BatchNorm2d first_norm;
+  SyncBatchNorm first_norm;
   Conv2d second;
-  BatchNorm2d second_norm;
+  SyncBatchNorm second_norm;
   Conv2d shortcut{nullptr};
-  BatchNorm2d shortcut_norm{nullptr};
+  SyncBatchNorm shortcut_norm{nullptr};
 };
 TORCH_MODULE(Block);
 
 struct NetImpl : torch::nn::Module {
   NetImpl(int64_t channels, int64_t width, int64_t blocks, int64_t classes)
       : stem(register_module("stem", Convolution(channels, width, 3, 1))),
-        norm(register_module("norm", BatchNorm2d(width))),
+        norm(register_module("norm", SyncBatchNorm(width))),
         stages(register_module("stages", torch::nn::Sequential())),
         head(register_module("head", torch::nn::Linear(4 * width, classes))) {
     int64_t in = width;
@@ -52,7 +53,7 @@ struct NetImpl : torch::nn::Module {
     return head(stages->forward(torch::relu(norm(stem(x)))).mean({2, 3}));
   }
   Conv2d stem;
-  BatchNorm2d norm;
+  SyncBatchNorm norm;
   torch::nn::Sequential stages;
   torch::nn::Linear head;
 };

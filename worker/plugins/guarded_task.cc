@@ -118,7 +118,11 @@ class LaneAccount {
   std::string wrong_;
 };
 
-class Guarded final : public Task, public Evaluates, public Generates, public ReadsAhead {
+class Guarded final : public Task,
+                      public Evaluates,
+                      public Generates,
+                      public ReadsAhead,
+                      public Syncs {
  public:
   Guarded(std::string name, std::unique_ptr<Task> task, OnBadSample on_bad_sample)
       : name_(std::move(name)),
@@ -128,10 +132,18 @@ class Guarded final : public Task, public Evaluates, public Generates, public Re
         samples_(task_->SampleCount()),
         data_hash_(task_->DataHash()),
         data_left_out_(task_->DataLeftOut()),
-        metrics_(MetricsOf(*task_)) {}
+        metrics_(MetricsOf(*task_)),
+        phases_(task_->syncs() == nullptr ? std::vector<TensorSpec>() : task_->syncs()->Phases()) {}
 
   absl::Status Check() const {
-    if (const absl::Status bad = Layout::Make(tensors_, kMaxChunkBytes).status(); !bad.ok())
+    std::vector<TensorSpec> tensors = tensors_;
+    for (const TensorSpec& phase : phases_) {
+      if (phase.kind != TensorKind::kPhase)
+        return absl::FailedPreconditionError(absl::StrCat(
+            "task ", name_, " tells phase '", Cut(Printable(phase.name)), "', which is no phase"));
+      tensors.push_back(phase);
+    }
+    if (const absl::Status bad = Layout::Make(tensors, kMaxChunkBytes).status(); !bad.ok())
       return absl::FailedPreconditionError(absl::StrCat("task ", name_, ": ", bad.message()));
     if (!IsSampleCount(samples_))
       return absl::FailedPreconditionError(absl::StrCat("task ", name_, " has ", samples_,
@@ -184,6 +196,8 @@ class Guarded final : public Task, public Evaluates, public Generates, public Re
 
   Evaluates* evaluates() override { return task_->evaluates() == nullptr ? nullptr : this; }
   Generates* generates() override { return task_->generates() == nullptr ? nullptr : this; }
+  Syncs* syncs() override { return phases_.empty() ? nullptr : this; }
+  std::vector<TensorSpec> Phases() const override { return phases_; }
   ReadsAhead* reads_ahead() override { return task_->reads_ahead() == nullptr ? nullptr : this; }
 
   absl::Status Coming(std::vector<ComingLane> lanes) override {
@@ -249,6 +263,7 @@ class Guarded final : public Task, public Evaluates, public Generates, public Re
   const std::string data_hash_;
   const std::string data_left_out_;
   const std::vector<TaskMetric> metrics_;
+  const std::vector<TensorSpec> phases_;
 };
 
 absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(

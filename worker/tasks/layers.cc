@@ -9,7 +9,6 @@
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softplus.h>
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
@@ -25,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/memory_cgroup.h"
 #include "muster/torch/named_loss.h"
+#include "muster/torch/sync_batch_norm.h"
 #include "worker/tasks/layer_list.h"
 
 namespace muster::worker {
@@ -93,8 +93,7 @@ Step ListNet::BatchNormOf(const Layer& layer, const std::string& name) {
   const double epsilon = layer.numbers.at("epsilon"), momentum = layer.numbers.at("momentum");
   const auto options =
       ::torch::nn::BatchNormOptions(layer.input.front()).eps(epsilon).momentum(momentum);
-  if (layer.input.size() == 1) return Registered(name, ::torch::nn::BatchNorm1d(options));
-  return Registered(name, ::torch::nn::BatchNorm2d(options));
+  return Registered(name, muster::torch::SyncBatchNorm(options));
 }
 
 Step ListNet::ConvolutionOf(const Layer& layer, const std::string& name) {

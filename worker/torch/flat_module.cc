@@ -134,6 +134,18 @@ void SeedTorch(uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
+at::Tensor TorchGenerator() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void SetTorchGenerator(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
 struct FlatModule::Hook final : ::torch::autograd::PostAccumulateGradHook {
   Hook(FlatModule* the_owner, size_t the_parameter) : owner(the_owner), parameter(the_parameter) {}
   void operator()(const at::Tensor&) override { owner->Finish(parameter); }

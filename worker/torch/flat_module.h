@@ -26,6 +26,10 @@ absl::Status CatchTorch(const std::function<void()>& f);
 // Seeds the generator that torch's random operators on this machine's processor draw from.
 void SeedTorch(uint64_t seed);
 
+// The state of that generator, for whoever lets others draw from it in between.
+at::Tensor TorchGenerator();
+void SetTorchGenerator(const at::Tensor& state);
+
 // What LibTorch calls an element of that type.
 at::ScalarType TorchTypeOf(TensorType type);
 

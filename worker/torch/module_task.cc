@@ -4,11 +4,13 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/task/checks.h"
 #include "worker/torch/flat_module.h"
 #include "worker/torch/numerics.h"
+#include "worker/torch/sync_layers.h"
 
 namespace muster::torch {
 namespace {
@@ -31,6 +33,15 @@ bool AllAreLeftOut(const Tensors& batch) {
   return !batch.empty() && batch[0].dim() > 0 && batch[0].size(0) == 0;
 }
 
+// A module with its place in the flat space.
+struct Net {
+  Net(std::shared_ptr<::torch::nn::Module> made, int32_t threads, CopyCounter& copied)
+      : module(std::move(made)), flat(module, threads, copied) {}
+
+  const std::shared_ptr<::torch::nn::Module> module;
+  worker::FlatModule flat;
+};
+
 }  // namespace
 
 void Seed(uint64_t seed, uint64_t use) { worker::SeedTorch(Mix64(seed, use)); }
@@ -38,13 +49,42 @@ void Seed(uint64_t seed, uint64_t use) { worker::SeedTorch(Mix64(seed, use)); }
 struct AnyModuleTask::Parts {
   Parts(const TaskOptions& options, std::function<std::shared_ptr<::torch::nn::Module>()> the_make)
       : make(std::move(the_make)),
-        module(MakeFirst(make, options.threads)),
-        flat(module, options.threads, copied) {}
+        threads(options.threads),
+        first(MakeFirst(make, threads), threads, copied) {
+    if (options.sync_batch_norm) phases = SyncLayers::Place(*first.module);
+    idle.push_back(&first);
+  }
+
+  // One that no lane is in the midst of.
+  absl::StatusOr<Net*> Take() {
+    if (idle.empty()) MUSTER_RETURN_IF_ERROR(MakeOther());
+    Net* const net = idle.back();
+    idle.pop_back();
+    return net;
+  }
+
+  absl::Status MakeOther() {
+    absl::Status bound;
+    MUSTER_RETURN_IF_ERROR(worker::CatchTorch([&] {
+      others.push_back(std::make_unique<Net>(make(), threads, copied));
+      SyncLayers::Place(*others.back()->module);
+      bound = others.back()->flat.Bind(first.flat.space());
+    }));
+    if (!bound.ok())
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the module has other tensors when it is made again; it must have the same (",
+          bound.message(), ")"));
+    idle.push_back(others.back().get());
+    return absl::OkStatus();
+  }
 
   const std::function<std::shared_ptr<::torch::nn::Module>()> make;
-  const std::shared_ptr<::torch::nn::Module> module;
+  const int32_t threads;
   CopyCounter copied{0};
-  worker::FlatModule flat;
+  Net first;
+  std::vector<TensorSpec> phases;
+  std::vector<std::unique_ptr<Net>> others;  // for lanes that wait for each other
+  std::vector<Net*> idle;
 };
 
 AnyModuleTask::AnyModuleTask(const TaskOptions& options,
@@ -53,24 +93,34 @@ AnyModuleTask::AnyModuleTask(const TaskOptions& options,
 
 AnyModuleTask::~AnyModuleTask() = default;
 
-const std::shared_ptr<::torch::nn::Module>& AnyModuleTask::made() const { return parts_->module; }
+const std::shared_ptr<::torch::nn::Module>& AnyModuleTask::made() const {
+  return parts_->first.module;
+}
 
-std::vector<TensorSpec> AnyModuleTask::Tensors() const { return parts_->flat.tensors(); }
+std::vector<TensorSpec> AnyModuleTask::Tensors() const { return parts_->first.flat.tensors(); }
 
-absl::Status AnyModuleTask::Bind(const FlatSpace& space) { return parts_->flat.Bind(space); }
+std::vector<TensorSpec> AnyModuleTask::Phases() const { return parts_->phases; }
+
+Syncs* AnyModuleTask::syncs() { return parts_->phases.empty() ? nullptr : this; }
+
+absl::Status AnyModuleTask::Bind(const FlatSpace& space) {
+  parts_->others.clear();
+  parts_->idle = {&parts_->first};
+  return parts_->first.flat.Bind(space);
+}
 
 absl::Status AnyModuleTask::Initialize(uint64_t seed, absl::Span<float> parameters) {
   absl::Status stored;
   MUSTER_RETURN_IF_ERROR(worker::CatchTorch([&] {
     worker::SeedTorch(seed);
-    stored = parts_->flat.Store(*parts_->make(), parameters);
+    stored = parts_->first.flat.Store(*parts_->make(), parameters);
   }));
   return stored;
 }
 
 absl::Status AnyModuleTask::WithState(absl::Span<const float> parameters,
                                       const std::function<void()>& work) {
-  return parts_->flat.Evaluate(parameters, work);
+  return parts_->first.flat.Evaluate(parameters, work);
 }
 
 LaneBatch AnyModuleTask::BatchOf(const LaneInput&, const at::Tensor& samples) {
@@ -78,21 +128,26 @@ LaneBatch AnyModuleTask::BatchOf(const LaneInput&, const at::Tensor& samples) {
 }
 
 absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, GradientSink sink) {
-  MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, parts_->flat.space(), SampleCount()));
+  MUSTER_RETURN_IF_ERROR(CheckLane(input, sink, parts_->first.flat.space(), SampleCount()));
   const at::Tensor samples = IdsOf(input.samples);
   LaneBatch batch;
-  return parts_->flat.Run(input, sink,
-                          {.make_batch = [&] { batch = BatchOf(input, samples); },
-                           .weight = [&] { return WeightOf(batch.tensors); },
-                           .loss = [&] { return LossOf(batch.tensors); },
-                           .left_out = [&] { return batch.left_out; }});
+  MUSTER_ASSIGN_OR_RETURN(Net* const net, parts_->Take());
+  const LaneHere here(input);
+  absl::StatusOr<LaneOutput> output =
+      net->flat.Run(input, sink,
+                    {.make_batch = [&] { batch = BatchOf(input, samples); },
+                     .weight = [&] { return WeightOf(batch.tensors); },
+                     .loss = [&] { return LossOf(net->module, batch.tensors); },
+                     .left_out = [&] { return batch.left_out; }});
+  parts_->idle.push_back(net);
+  return output;
 }
 
 absl::StatusOr<std::vector<TaskMetricSum>> AnyModuleTask::Evaluate(
     absl::Span<const uint64_t> samples, absl::Span<const float> parameters) {
   MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
   std::vector<TaskMetricSum> sums(Metrics().size());
-  MUSTER_RETURN_IF_ERROR(parts_->flat.Evaluate(parameters, [&] {
+  MUSTER_RETURN_IF_ERROR(parts_->first.flat.Evaluate(parameters, [&] {
     const Batch batch = MakeBatch(IdsOf(samples));
     if (!AllAreLeftOut(batch)) sums = MeasureOf(batch);
   }));

@@ -14,6 +14,10 @@
 //   };
 //
 // Parameters are 32-bit floats on the processor; buffers may be of any type of muster/tensor.h.
+//
+// Where the job says sync_batch_norm: true, layers that are a muster::torch::SyncBatchNorm
+// (muster/torch/sync_batch_norm.h) have the mean and variance of all samples of a step. Lanes then
+// wait for each other in the midst of their passes, each with a module of its own.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -45,7 +49,7 @@ struct LaneBatch {
 };
 
 // Of any module; derive from ModuleTask below, which knows its type.
-class AnyModuleTask : public Task, public Evaluates {
+class AnyModuleTask : public Task, public Evaluates, public Syncs {
  public:
   ~AnyModuleTask() override;
 
@@ -56,20 +60,27 @@ class AnyModuleTask : public Task, public Evaluates {
   absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
                                                       absl::Span<const float> parameters) final;
 
+  // Of its layers that sync; empty, unless the job says sync_batch_norm.
+  std::vector<TensorSpec> Phases() const final;
+  Syncs* syncs() final;
+
   // What Measure tells; the loss alone, where nothing else is said.
   std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
 
  protected:
   using Batch = muster::torch::Tensors;
 
-  // Throws what `make` throws.
+  // Throws what `make` throws, and TaskError where the job says sync_batch_norm and the module has
+  // a BatchNorm of LibTorch.
   AnyModuleTask(const TaskOptions& options,
                 std::function<std::shared_ptr<::torch::nn::Module>()> make);
 
   virtual Batch MakeBatch(const at::Tensor& samples) = 0;
   // Of a lane's samples.
   virtual LaneBatch BatchOf(const LaneInput& input, const at::Tensor& samples);
-  virtual at::Tensor LossOf(const Batch& batch) = 0;
+  // `module` is made(), or another that `make` has made, for a lane beside others.
+  virtual at::Tensor LossOf(const std::shared_ptr<::torch::nn::Module>& module,
+                            const Batch& batch) = 0;
   virtual int64_t WeightOf(const Batch& batch) const = 0;
   virtual std::vector<TaskMetricSum> MeasureOf(const Batch& batch) = 0;
 
@@ -92,7 +103,8 @@ class ModuleTask : public AnyModuleTask {
 
  protected:
   // `make` makes a Holder with first weights that it draws from torch's default generator, which is
-  // seeded before. It is called more than once and makes the same tensors each time.
+  // seeded before. It is called more than once, with sync_batch_norm for each lane
+  // that is held at once, and makes the same tensors each time.
   template <class Make>
   ModuleTask(const TaskOptions& options, Make make)
       : AnyModuleTask(options, [make = std::move(make)] { return make().ptr(); }),
@@ -103,7 +115,8 @@ class ModuleTask : public AnyModuleTask {
   // time counts as input.
   Tensors MakeBatch(const at::Tensor& samples) override = 0;
 
-  // The forward pass: a scalar, the SUM of the samples' losses.
+  // The forward pass: a scalar, the SUM of the samples' losses. `net` is not always net(): where
+  // lanes wait for each other, each has its own.
   virtual at::Tensor Loss(Holder& net, const Tensors& batch) = 0;
 
   // What `reduction: mean` divides by: samples, where nothing else is said; or tokens.
@@ -117,7 +130,12 @@ class ModuleTask : public AnyModuleTask {
   Holder& net() { return net_; }
 
  private:
-  at::Tensor LossOf(const Tensors& batch) final { return Loss(net_, batch); }
+  at::Tensor LossOf(const std::shared_ptr<::torch::nn::Module>& module,
+                    const Tensors& batch) final {
+    if (module == made()) return Loss(net_, batch);
+    Holder net(std::dynamic_pointer_cast<typename Holder::ContainedType>(module));
+    return Loss(net, batch);
+  }
   int64_t WeightOf(const Tensors& batch) const final { return Weight(batch); }
   std::vector<TaskMetricSum> MeasureOf(const Tensors& batch) final { return Measure(net_, batch); }
 
