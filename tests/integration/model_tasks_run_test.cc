@@ -75,6 +75,36 @@ TEST(ModelTasksRunTest, LayersLearnWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAK
   EXPECT_LT(LossOf(folder / "job-1", ""), 0.1);
 }
 
+// Two phases forward and two backward of each of six lanes, in a step; dropout is beside them.
+TEST(ModelTasksRunTest, BatchNormOverAllLanesHasTheSameBitsWhereverAWorkerIsLost) {
+  const Folder folder;
+  const std::string spec = absl::StrCat(
+      "name: layers\ntask: layers\nsync_batch_norm: true\nparameters:\n  loss: smooth_l1\n",
+      "  layers: [{linear: 12}, batch_norm, tanh, {dropout: 0.1}, {linear: 8}, batch_norm, tanh, ",
+      "{linear: 1}]\n", Rows(folder / "rows.csv"));
+  std::string digest;
+  ExpectSameBitsOnAnyNumber({.spec = spec, .dir = folder / "job"}, [&](const TrainRun& run) {
+    digest = run.result.value("digest", "none");
+  });
+  EXPECT_LT(LossOf(folder / "job-1", ""), 0.15);
+  // The victim has three lanes, or two: in its second step, forward and backward.
+  for (const int workers : {2, 3}) {
+    const int of_step = 4 * 6 / workers;
+    for (const int pass : {of_step + 2, 2 * of_step - 1}) {
+      SCOPED_TRACE(absl::StrCat(workers, " workers, phase:", pass));
+      const std::string dir = folder / absl::StrCat("lost-", workers, "-", pass);
+      const TrainRun run =
+          Train({.spec = spec,
+                 .dir = dir,
+                 .workers = workers,
+                 .faults = {absl::StrCat("{at_point: \"phase:", pass, "\", kill: worker-1}")}});
+      EXPECT_TRUE(run.Fired("worker-1", "phase")) << run.Trace();
+      ExpectSameBits(run, dir, digest);
+      ExpectNoWayBack(run, dir);
+    }
+  }
+}
+
 // What is told apart depends on two classes and on no number.
 TEST(ModelTasksRunTest, ClassesOfCsvLearnThroughAnEmbeddingAndAreMeasured) {
   const Folder folder;
@@ -128,6 +158,10 @@ TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {
        absl::StrCat("name: l\ntask: layers\nparameters: {loss: mse, layers: [linear: 1, rely]}\n",
                     Rows(folder / "rows.csv")),
        "parameters.layers[1]: 'rely' is no layer"},
+      {"syncs_nothing",
+       absl::StrCat("name: l\ntask: layers\nsync_batch_norm: true\nparameters: {loss: mse, ",
+                    "layers: [linear: 1]}\n", Rows(folder / "rows.csv")),
+       "sync_batch_norm: task layers has no batch norm that could sync"},
   };
   for (const auto& bad : cases) {
     const TrainRun run = Train({.spec = bad.spec, .dir = folder / bad.name, .plugins = plugins});

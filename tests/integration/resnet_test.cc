@@ -65,5 +65,18 @@ TEST(ResNetTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   EXPECT_LT(samples, 60);
 }
 
+TEST(ResNetTest, WithBatchNormOverAllLanesTheBitsAreTheSameAlsoWithAKill) {
+  const Folder folder;
+  WriteFile(folder / "train/data_batch_1.bin", Images(120, 1));
+  const std::string spec = absl::StrCat(
+      "name: resnet\ntask: resnet\nparameters: {width: 4}\nsync_batch_norm: true\n",
+      "data: {format: cifar10, paths: [", folder / "train",
+      "], mean: [0.5], deviation: [0.25], crop: 2, flip: true, validation_share: 0.1}\n",
+      "validation: {every_epochs: 1}\nbatch: 24\nlanes: 6\nepochs: 3\noptimizer: {kind: adamw, "
+      "learning_rate: 0.02}\n");
+  ExpectSameBitsOnAnyNumber(
+      {.spec = spec, .dir = folder / "job", .plugins = MUSTER_TEST_PLUGINS "/example_resnet"});
+}
+
 }  // namespace
 }  // namespace muster::integration

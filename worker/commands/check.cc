@@ -4,6 +4,9 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,14 +19,19 @@
 #include "lib/domain/notes.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/update_rules.h"
+#include "lib/kernels/add.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
+#include "lib/kernels/float_env.h"
 #include "lib/kernels/norm.h"
 #include "lib/member/runtime/flat_pool.h"
 #include "worker/commands/check_gradient.h"
 #include "worker/commands/memory_of_process.h"
+#include "worker/runtime/check_syncs.h"
 #include "worker/runtime/first_state.h"
 #include "worker/runtime/lane_runner.h"
+#include "worker/runtime/meeting_lanes.h"
+#include "worker/runtime/phased_lanes.h"
 
 namespace muster::worker {
 namespace {
@@ -47,9 +55,11 @@ CheckedInitial InitialOf(const TrainingSpec& training, const InitialValues& valu
 
 class Bench {
  public:
-  Bench(const JobSpec& spec, Task& task, Layout layout)
-      : training_(spec.training),
+  Bench(const JobSpec& spec, Task& task, std::vector<TensorSpec> phases, Layout layout)
+      : spec_(spec),
+        training_(spec.training),
         runtime_(spec.runtime),
+        phases_(std::move(phases)),
         task_(task),
         layout_(std::move(layout)),
         pool_(static_cast<size_t>(layout_.elements())),
@@ -114,10 +124,17 @@ class Bench {
   }
 
   absl::Status CompareGradient(int entries, CheckReport& report) {
-    const LossOfLane loss = [this]() -> absl::StatusOr<double> {
+    LossOfLane loss = [this]() -> absl::StatusOr<double> {
       MUSTER_ASSIGN_OR_RETURN(const LaneOutput output, Run(LaneId(0)));
       return output.loss;
     };
+    std::unique_ptr<MeetingLanes> meeting;
+    if (!phases_.empty()) {
+      meeting =
+          std::make_unique<MeetingLanes>(PhaseList{phases_, met_}, [] { SetFloatEnvironment(); });
+      loss = [this, &meeting] { return LossOfMeeting(*meeting); };
+      MUSTER_RETURN_IF_ERROR(loss().status());
+    }
     MUSTER_ASSIGN_OR_RETURN(report.gradients, CheckGradient(layout_, training_.seed, entries, loss,
                                                             state_->all(), gradient_->all()));
     return absl::OkStatus();
@@ -130,14 +147,16 @@ class Bench {
     const int64_t workers = std::min<int64_t>(runtime_.workers_max, training_.lanes);
     const int64_t owners = applies ? workers : std::max(runtime_.servers, 1);
     const auto lanes = static_cast<uint64_t>(CeilDiv(training_.lanes, workers));
+    const int64_t held = MostLanesHeld(spec_);
     CheckedMemory memory;
     memory.program = program_ + kOfAMember;
     memory.state = flat * (applies ? 3 : 2);
     memory.slots = applies ? slots : 0;
     // One more is on its way while the next step begins.
     memory.sums = flat * (std::bit_width(lanes) + 1);
+    if (!phases_.empty()) memory.sums = flat * (held + 1) + held * FloatsOfPhases() * kFloat;
     memory.copies = applies ? CeilDiv(flat + slots, owners) : 0;
-    memory.lane = lane_memory_;
+    memory.lane = lane_memory_ * (phases_.empty() ? 1 : held);
     // What comes of the workers waits for its sum; two states, the slots, and a copy of its part.
     if (!applies) memory.server = CeilDiv(flat * (2 + workers) + slots + (flat + slots), owners);
     return memory;
@@ -150,13 +169,60 @@ class Bench {
   absl::StatusOr<LaneOutput> Run(LaneId lane) {
     const absl::Span<float> gradient = gradient_->all();
     std::fill(gradient.begin(), gradient.end(), 0.0F);
-    return runner_.Examine(Step(0), lane, state_->all(), gradient);
+    if (phases_.empty()) return runner_.Examine(Step(0), lane, state_->all(), gradient);
+    met_.clear();
+    return runner_.Examine(Step(0), lane, state_->all(), gradient, AloneIn(phases_, met_));
+  }
+
+  // The first two lanes as one: what each brings to a phase changes the other's loss. Their
+  // gradient is the sum of both.
+  absl::StatusOr<double> LossOfMeeting(MeetingLanes& meeting) {
+    meeting.GiveUp();
+    const TreeNode both{0, std::min(training_.lanes, 2)};
+    std::vector<FlatPtr> gradients;
+    double loss = 0;
+    for (int32_t l = both.lo; l < both.hi; ++l) {
+      gradients.push_back(pool_.BorrowZeroed());
+      meeting.Add(LaneId(l),
+                  [&, l, gradient = gradients.back()](
+                      const Exchange& exchange) -> absl::StatusOr<LaneOutput> {
+                    MUSTER_ASSIGN_OR_RETURN(LaneOutput output,
+                                            runner_.Examine(Step(0), LaneId(l), state_->all(),
+                                                            gradient->all(), exchange));
+                    loss += output.loss;
+                    return output;
+                  });
+    }
+    std::map<size_t, std::vector<float>> totals;
+    while (const std::optional<LaneId> next = meeting.Next()) {
+      MUSTER_RETURN_IF_ERROR(meeting.Run(*next));
+      for (const size_t phase : met_) {
+        if (totals.count(phase) > 0 || !meeting.HaveAllBrought(phase)) continue;
+        std::vector<float>& total = totals[phase];
+        total.resize(static_cast<size_t>(phases_[phase].Elements()));
+        meeting.SumOf(phase, both, absl::MakeSpan(total));
+        meeting.Give(phase, total);
+      }
+    }
+    meeting.GiveUp();
+    std::fill(gradient_->all().begin(), gradient_->all().end(), 0.0F);
+    for (const FlatPtr& of : gradients) Add(gradient_->all(), of->all(), gradient_->all());
+    return loss;
+  }
+
+  int64_t FloatsOfPhases() const {
+    int64_t floats = 0;
+    for (const TensorSpec& phase : phases_) floats += phase.Elements();
+    return floats;
   }
 
   Fingerprint PrintOfGradient() const { return FingerprintOf(0, 0, 0, gradient_->all()); }
 
+  const JobSpec& spec_;
   const TrainingSpec& training_;
   const RuntimeSpec& runtime_;
+  const std::vector<TensorSpec> phases_;  // that lanes meet in; empty: they do not
+  std::vector<size_t> met_;               // in the last lane that ran alone
   Task& task_;
   const Layout layout_;
   FlatPool pool_;
@@ -210,9 +276,14 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   if (measures != nullptr)
     tensors.insert(tensors.end(), measures->sum_tensors().begin(), measures->sum_tensors().end());
   if (LeavesOut(spec.training)) tensors.push_back(LeftOutTensor(spec.training));
+  if (spec.training.sync_batch_norm) {
+    MUSTER_RETURN_IF_ERROR(CheckSyncs(spec, task));
+    report.phases = task.syncs()->Phases();
+    tensors.insert(tensors.end(), report.phases.begin(), report.phases.end());
+  }
   absl::StatusOr<Layout> layout = Layout::Make(tensors, ChunkBytes(spec.training));
   if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
-  Bench bench(spec, task, *std::move(layout));
+  Bench bench(spec, task, report.phases, *std::move(layout));
   MUSTER_RETURN_IF_ERROR(bench.Begin(report));
   if (measures != nullptr) MUSTER_RETURN_IF_ERROR(bench.Measure(*measures, report));
   MUSTER_RETURN_IF_ERROR(bench.RunLane(report));

@@ -37,7 +37,7 @@ struct CheckedMemory {
   int64_t slots = 0;    // of the optimizer, where workers apply it
   int64_t sums = 0;     // of its lanes' gradients
   int64_t copies = 0;   // of its part of a checkpoint, on the way to the disk
-  int64_t lane = 0;     // what a lane takes at most while it runs
+  int64_t lane = 0;     // what lanes take at most while they run: one, or all that meet in phases
   int64_t worker() const { return program + state + slots + sums + copies + lane; }
   int64_t server = 0;  // 0: the job has none
 };
@@ -76,8 +76,9 @@ struct CheckReport {
   int64_t parameters = 0;  // elements of all of them
   uint64_t samples = 0;
   std::string data_hash;
-  std::string left_out;             // of the data
-  std::optional<uint64_t> bytes{};  // of the data's files; nothing: the task makes its data
+  std::string left_out;              // of the data
+  std::vector<TensorSpec> phases{};  // that lanes meet in (sync_batch_norm)
+  std::optional<uint64_t> bytes{};   // of the data's files; nothing: the task makes its data
   std::optional<CheckedValidation> validation{};
   std::optional<CheckedInitial> initial{};
   int64_t steps_per_epoch = 0;

@@ -11,6 +11,7 @@
 #include "lib/base/printable.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/wire/job_codec.h"
+#include "worker/runtime/check_syncs.h"
 
 namespace muster::worker {
 namespace {
@@ -51,7 +52,7 @@ std::string LaneLine(const CheckedLane& lane) {
                          lane.is_repeatable ? "the same bits again" : "OTHER BITS AGAIN");
 }
 
-std::string MemoryLine(const CheckedMemory& m) {
+std::string MemoryLine(const CheckedMemory& m, bool phases) {
   std::string text = absl::StrCat("a worker needs about ", Size(m.worker()), ": program ",
                                   Size(m.program), ", state ", Size(m.state));
   const auto add = [&](const char* what, int64_t bytes) {
@@ -60,7 +61,7 @@ std::string MemoryLine(const CheckedMemory& m) {
   add("optimizer", m.slots);
   add("sums of gradients", m.sums);
   add("copies for checkpoints", m.copies);
-  add("a lane", m.lane);
+  add(phases ? "lanes" : "a lane", m.lane);
   if (m.server > 0)
     absl::StrAppend(&text, "; a server, beside its program, about ", Size(m.server));
   return text;
@@ -147,9 +148,16 @@ std::string CheckAsText(const CheckReport& report) {
                                      " an epoch, each of ", training.batch, " samples in ",
                                      Plural(training.lanes, "lane"), "; a worker computes ",
                                      LanesOfWorker(report.spec), " at most"));
+  if (!report.phases.empty())
+    text += Line("phases", absl::StrCat(report.phases.size(),
+                                        " in which all lanes of a step wait "
+                                        "for each other; a worker holds up to ",
+                                        MostLanesHeld(report.spec), " of them at once"));
   text += Line("first lane", LaneLine(report.lane));
-  text += Line("memory", MemoryLine(report.memory));
-  if (!report.gradients.empty()) text += "gradient\n" + GradientTable(report.gradients);
+  text += Line("memory", MemoryLine(report.memory, !report.phases.empty()));
+  if (!report.gradients.empty())
+    text += (report.phases.empty() ? "gradient\n" : "gradient of the first two lanes\n") +
+            GradientTable(report.gradients);
   for (const std::string& note : report.notes) text += Line("note", note);
   for (const std::string& problem : report.problems) text += Line("problem", problem);
   if (report.problems.empty()) text += "The job is fit to run.\n";
@@ -191,6 +199,10 @@ std::string CheckAsJson(const CheckReport& report) {
   }
   json["steps_per_epoch"] = report.steps_per_epoch;
   json["steps"] = report.steps;
+  if (!report.phases.empty()) {
+    json["phases"] = report.phases.size();
+    json["lanes_held"] = MostLanesHeld(report.spec);
+  }
   const CheckedLane& lane = report.lane;
   json["lane"] = {{"samples", lane.samples},         {"weight", lane.weight},
                   {"loss", Number(lane.loss)},       {"gradient_norm", Number(lane.gradient_norm)},
