@@ -26,6 +26,7 @@ LEVELS = {
     'lib/curl': 2,
     'lib/metrics': 2,
     'lib/plot': 2,
+    'lib/spool': 2.5,  # data sets read what lies there
     'lib/storage': 3,
     'lib/wire': 3.1,  # reads the table of tasks
     'lib/tensorboard': 3.2,
