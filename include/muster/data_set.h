@@ -12,24 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "muster/data_field.h"
 #include "muster/task_options.h"
-#include "muster/tensor.h"
 
 namespace muster {
-
-// What each sample holds under one name.
-struct DataField {
-  std::string name;  // "input", "label", "image", or the key of an array
-  TensorType type = TensorType::kFloat32;
-  std::vector<int64_t> shape;  // of one sample, each at least 1; {}: one element
-
-  int64_t Bytes() const {
-    int64_t elements = 1;
-    for (const int64_t size : shape) elements *= size;
-    return elements * BytesOfElement(type);
-  }
-  bool operator==(const DataField&) const = default;
-};
 
 // Samples side by side: of each field an array whose first dimension is that of the samples, row
 // after row, in the byte order of this machine. Not written before; each field is 64-byte aligned.

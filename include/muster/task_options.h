@@ -5,14 +5,18 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "muster/data_field.h"
 #include "muster/tensor.h"
 
 namespace muster {
+
+class SpoolMap;
 
 // Whole numbers are doubles without a fraction, as in JSON.
 struct ParameterValue
@@ -41,7 +45,8 @@ enum class DataFormat {
   kImages,
   kWebDataset,
   kPt,
-  kHdf5
+  kHdf5,
+  kStream  // what comes while the job trains
 };
 
 // What the hash of a data set is made of: all its bytes each time, or, where each file has the
@@ -84,6 +89,7 @@ struct DataSpec {
   // sample; who is not named may be anything.
   std::map<std::string, TensorType> types;
   std::map<std::string, std::vector<int64_t>> shapes;
+  std::vector<DataField> fields{};   // of a stream: a sample is their bytes side by side
   bool operator==(const DataSpec&) const = default;
 };
 
@@ -106,6 +112,8 @@ struct TaskOptions {
   std::string prepared{};
   // The job has batch norm use mean and variance of all samples of a step (Syncs).
   bool sync_batch_norm = false;
+  // Where the samples of a stream are found, for OpenDataSet. nullptr: nowhere.
+  std::shared_ptr<const SpoolMap> spool{};
 
   // `data` with the files that samples of `part` come from.
   DataSpec DataOfPart() const {

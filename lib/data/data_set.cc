@@ -13,6 +13,7 @@
 #include "lib/data/byte_source.h"
 #include "lib/data/opened_data.h"
 #include "lib/data/prepared_set.h"
+#include "lib/data/stream_set.h"
 
 namespace muster {
 namespace {
@@ -100,6 +101,7 @@ bool IsForValidation(const DataSpec& data, uint64_t id) {
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
                                                      DataPart part) {
+  if (IsLive(data)) return OpenStream(data, seed, part, nullptr);
   MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
   const bool quick = data.verify == VerifyData::kQuick;
   MUSTER_RETURN_IF_ERROR(GiveHash(opened, data,
@@ -143,7 +145,9 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {
-  return OpenDataSet(options.DataOfPart(), options.seed, PartIn(options));
+  const DataSpec data = options.DataOfPart();
+  if (IsLive(data)) return OpenStream(data, options.seed, PartIn(options), options.spool);
+  return OpenDataSet(data, options.seed, PartIn(options));
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> PartOfDataSet(std::unique_ptr<DataSet> whole,

@@ -48,6 +48,9 @@ absl::StatusOr<StoredSet> OpenCifar10(const DataFiles& files, const DataSpec& da
 absl::StatusOr<StoredSet> OpenCifar100(const DataFiles& files, const DataSpec& data);
 // JPEG and PNG: "image", and as "label" the number of its folder among all, by name.
 absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data);
+// Samples of a stream in files, as a folder of one has them: data.fields side by side, and nothing
+// else. kDataLoss: a file ends within a sample.
+absl::StatusOr<StoredSet> OpenStreamFiles(const DataFiles& files, const DataSpec& data);
 // Tar files of WebDataset: "image" of .jpg, .jpeg and .png, "label" of .cls.
 absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec& data);
 

@@ -57,6 +57,9 @@ std::string KeptHashKey(const DataSpec& data, const std::vector<FileStamp>& file
   add(absl::StrCat(Counted(data.columns), Counted(data.keys), Counted(data.label),
                    Counted(data.classes), Counted(data.delimiter), absl::StrJoin(data.shape, ","),
                    "\n"));
+  for (const DataField& field : data.fields)
+    add(absl::StrCat(Counted(field.name), static_cast<int>(field.type), " ",
+                     absl::StrJoin(field.shape, ","), "\n"));
   for (const FileStamp& file : files)
     add(absl::StrCat(Counted(file.path), Counted(file.below), file.bytes, " ", file.inode, " ",
                      file.modified, " ", file.changed, "\n"));

@@ -24,7 +24,8 @@ constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv},
                                    {DataFormat::kCifar10, OpenCifar10},
                                    {DataFormat::kCifar100, OpenCifar100},
                                    {DataFormat::kImages, OpenImages},
-                                   {DataFormat::kWebDataset, OpenWebDataset}};
+                                   {DataFormat::kWebDataset, OpenWebDataset},
+                                   {DataFormat::kStream, OpenStreamFiles}};
 
 // Text: rows of so many bytes, one after the other; what is left at the end is none.
 absl::StatusOr<OpenedData> OpenText(const DataSpec& data) {
