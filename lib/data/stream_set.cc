@@ -122,7 +122,7 @@ class StreamSet final : public StoredDataSet {
         facts.begin(), facts.end(), position,
         [](uint64_t at, const SpoolSegment& segment) { return at < segment.first; });
     if (after != facts.begin() && position < std::prev(after)->end()) return *std::prev(after);
-    return absl::InvalidArgumentError(
+    return absl::InternalError(
         absl::StrCat("sample ", position, " of the stream is asked for, and ",
                      facts.empty() ? std::string("none is known")
                                    : absl::StrCat("those from ", facts.front().first, " to ",

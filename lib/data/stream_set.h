@@ -23,11 +23,11 @@ absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data);
 
 // Has kMostSamples samples, since nobody knows how many will come. In an epoch below 0, where
 // something is only tried, each is made of a hash: reals of [0, 1), and zeros. In others it stands
-// where `spool` says at that moment. ReadInto then is kInvalidArgument for one that it does not
-// name; kFailedPrecondition where it is nullptr; else as ReadSpooledFile, with 60 s of patience,
-// until the map is closed.
-// The content is in no hash: it is that of the fields, and of what is computed with them.
-// kFailedPrecondition: as StreamSampleBytes, or `data` asks for what a stream cannot have.
+// where `spool` says at that moment. ReadInto then is kInternal for one that it does not name,
+// since nobody asks for a sample that is not known; kFailedPrecondition where it is nullptr; else
+// as ReadSpooledFile, with 60 s of patience, until the map is closed. The content is in no hash: it
+// is that of the fields, and of what is computed with them. kFailedPrecondition: as
+// StreamSampleBytes, or `data` asks for what a stream cannot have.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenStream(const DataSpec& data, uint64_t seed,
                                                     DataPart part,
                                                     std::shared_ptr<const SpoolMap> spool);

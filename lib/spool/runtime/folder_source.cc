@@ -73,23 +73,21 @@ class FolderSource final : public StreamSource {
   }
 
   absl::StatusOr<SamplesCame> Take(uint64_t most, Duration wait, std::string& samples) override {
-    bool has_looked = false;
-    for (int looks = 0; place_.sample >= in_file_;) {
+    int looks = 0;
+    while (place_.sample >= in_file_) {
       std::string name;
-      switch (order_.Next(name)) {
-        case FolderStep::kEnd: return SamplesCame{0, place_, true};
-        case FolderStep::kTake: MUSTER_RETURN_IF_ERROR(Begin(name)); continue;
-        case FolderStep::kLookAgain:
-          if (looks >= kMostLooks) return SamplesCame{0, place_, false};
-          break;
-        case FolderStep::kWait:
-          if (has_looked) {
-            Pause(std::min(wait, kPause));
-            return SamplesCame{0, place_, false};
-          }
+      const FolderStep step = order_.Next(name);
+      if (step == FolderStep::kEnd) return SamplesCame{0, place_, true};
+      if (step == FolderStep::kTake) {
+        const absl::Status begun = Begin(name);
+        if (begun.ok()) continue;
+        if (!absl::IsNotFound(begun)) return begun;
+        // It was removed before anything of it was taken.
       }
+      const bool is_idle = step == FolderStep::kWait && looks > 0;
+      if (is_idle) Pause(std::min(wait, kPause));
+      if (is_idle || looks >= kMostLooks) return SamplesCame{0, place_, false};
       MUSTER_RETURN_IF_ERROR(Look());
-      has_looked = true;
       ++looks;
     }
     return Read(std::min(most, in_file_ - place_.sample), samples);
@@ -142,12 +140,10 @@ class FolderSource final : public StreamSource {
   }
 
   absl::Status Begin(const std::string& name) {
-    const absl::StatusOr<OpenedFile> opened = Open(PathOf(name));
-    if (absl::IsNotFound(opened.status())) return Look();  // removed before anything was taken
-    MUSTER_RETURN_IF_ERROR(opened.status());
-    MUSTER_ASSIGN_OR_RETURN(in_file_, SamplesOfFile(PathOf(name), opened->identity, sample_bytes_));
-    place_ = {name, 0, opened->identity,
-              std::max({place_.seen, folder_changed_, opened->identity.changed})};
+    MUSTER_ASSIGN_OR_RETURN(const OpenedFile opened, Open(PathOf(name)));
+    MUSTER_ASSIGN_OR_RETURN(in_file_, SamplesOfFile(PathOf(name), opened.identity, sample_bytes_));
+    place_ = {name, 0, opened.identity,
+              std::max({place_.seen, folder_changed_, opened.identity.changed})};
     order_.Took(name);
     return absl::OkStatus();
   }

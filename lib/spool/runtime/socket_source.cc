@@ -36,7 +36,19 @@ bool IsOurs(int connection) {
          peer.uid == geteuid();
 }
 
-// A socket at `path` that listens, where our lock says that nobody else does.
+absl::Status InUse(const std::string& path) {
+  return absl::UnavailableError(absl::StrCat(path, ": another process listens on it"));
+}
+
+// Whether somebody listens there. Of our own programs nobody does: we hold the lock.
+bool IsInUse(const sockaddr_un& address) {
+  const Descriptor probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto* at = reinterpret_cast<const sockaddr*>(&address);
+  return connect(probe.get(), at, sizeof(address)) == 0 ||
+         (errno != ECONNREFUSED && errno != ENOENT);
+}
+
+// A socket at `path` that listens.
 absl::StatusOr<Descriptor> Listen(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -50,6 +62,7 @@ absl::StatusOr<Descriptor> Listen(const std::string& path) {
     if (!S_ISSOCK(there.st_mode))
       return absl::FailedPreconditionError(
           absl::StrCat(path, ": it is no socket; remove it, or choose another path"));
+    if (IsInUse(address)) return InUse(path);
     if (unlink(path.c_str()) != 0 && errno != ENOENT) return FileError(errno, "delete", path);
   }
   Descriptor listening(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -82,8 +95,7 @@ class SocketSource final : public StreamSource {
     if (!wake_.is_open()) return FileError(ENFILE, "wait on", path_);
     absl::StatusOr<Descriptor> lock = LockFile(LockPath());
     const bool is_held = absl::IsAborted(lock.status());
-    if (is_held || (lock.ok() && !IsLockAt(*lock, LockPath())))
-      return absl::UnavailableError(absl::StrCat(path_, ": another process listens on it"));
+    if (is_held || (lock.ok() && !IsLockAt(*lock, LockPath()))) return InUse(path_);
     MUSTER_RETURN_IF_ERROR(lock.status());
     lock_ = *std::move(lock);
     MUSTER_ASSIGN_OR_RETURN(listening_, Listen(path_));

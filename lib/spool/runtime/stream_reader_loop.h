@@ -33,8 +33,8 @@ class StreamReaderLoop {
 
   void Post(std::variant<SpoolFrom, AckSpooled> message);
   void Stop();
-  // Until it is stopped, which is OK, or cannot go on. kDataLoss: bad data of the source (65);
-  // kInvalidArgument, kFailedPrecondition: what was asked for cannot be (64).
+  // Until it is stopped, which is OK, or cannot go on, as EndReader says. kDataLoss: the source's
+  // data is bad (65); kInvalidArgument, kFailedPrecondition: its path can be none (64).
   absl::Status Run();
 
  private:

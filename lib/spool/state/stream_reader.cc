@@ -39,7 +39,7 @@ std::optional<Time> StreamReader::Wakes() const {
 void StreamReader::On(const SpoolFrom& from, Time, StreamReaderActions& out) {
   if (begun_ && from.term < term_) return;
   if (begun_ && from.positions < facts_) {
-    End(absl::FailedPreconditionError(absl::StrCat(
+    End(absl::AbortedError(absl::StrCat(
             "the coordinator knows ", from.positions, " samples of the stream, and has said that ",
             facts_,
             " are safe: an older copy of its store was put back; bring the newer one back")),
@@ -92,9 +92,8 @@ void StreamReader::On(const AckSpooled& ack, Time, StreamReaderActions& out) {
   term_ = ack.term;
   const uint64_t most = told_ ? std::max(facts_, EndOf(*told_)) : facts_;
   if (ack.positions > most) {
-    End(absl::FailedPreconditionError(
-            absl::StrCat("the coordinator has acknowledged ", ack.positions,
-                         " samples of the stream, and was told of ", most)),
+    End(absl::AbortedError(absl::StrCat("the coordinator has acknowledged ", ack.positions,
+                                        " samples of the stream, and was told of ", most)),
         out);
     return;
   }

@@ -68,7 +68,8 @@ struct TellSpooled {
 struct AnswerSender {
   uint64_t positions = 0;
 };
-// The process ends with this, and nothing else is done any more.
+// The process ends with this, and nothing else is done any more: an error of the source that does
+// not pass, or kAborted: the coordinator knows something else than it has said before.
 struct EndReader {
   absl::Status status;
 };

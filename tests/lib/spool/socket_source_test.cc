@@ -274,6 +274,18 @@ TEST_F(SocketSourceTest, ASocketThatWasLeftBehindIsReplacedAndOneInUseIsNot) {
   EXPECT_THAT(folder_.Names(), IsEmpty());
 }
 
+TEST_F(SocketSourceTest, TheSocketOfAnotherProgramIsLeftAlone) {
+  const Descriptor other(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path_.data(), path_.size());
+  ASSERT_EQ(bind(other.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(other.get(), 1), 0);
+  EXPECT_TRUE(absl::IsUnavailable(Make()->Start(0, {})));
+  const Descriptor client = Connect(path_);
+  EXPECT_TRUE(client.is_open());
+}
+
 TEST_F(SocketSourceTest, WhatElseLiesThereIsLeftAlone) {
   folder_.Put("socket", "of a person");
   const absl::Status status = Make()->Start(0, {});
