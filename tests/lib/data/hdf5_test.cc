@@ -258,21 +258,29 @@ const Unfit kUnfit[] = {
 INSTANTIATE_TEST_SUITE_P(Table, UnfitHdf5, testing::ValuesIn(kUnfit),
                          [](const auto& tried) { return std::string(tried.param.name); });
 
+struct PackedChunk {
+  haddr_t place = 0;  // in the file
+  hsize_t bytes = 0;
+};
+
+// Eight rows of numbers, two in a chunk; where the second chunk lies.
+PackedChunk WriteChunks(const std::string& path) {
+  PackedChunk chunk;
+  Hdf5File file(path);
+  file.Add("x", H5T_IEEE_F32LE, {8, 5}, Numbers(40), 2);
+  H5Fflush(file.id(), H5F_SCOPE_GLOBAL);
+  const hid_t set = H5Dopen2(file.id(), "x", H5P_DEFAULT);
+  const hsize_t second[] = {2, 0};
+  EXPECT_GE(H5Dget_chunk_info_by_coord(set, second, nullptr, &chunk.place, &chunk.bytes), 0);
+  H5Dclose(set);
+  return chunk;
+}
+
 // Rows that are packed together are bad together, and all others can be read.
 TEST(Hdf5, RowsOfADamagedChunkAreBadSamples) {
   const Files files;
   const std::string path = PathIn(files, "a.h5");
-  haddr_t place = 0;
-  hsize_t bytes = 0;
-  {
-    Hdf5File file(path);
-    file.Add("x", H5T_IEEE_F32LE, {8, 5}, Numbers(40), 2);
-    H5Fflush(file.id(), H5F_SCOPE_GLOBAL);
-    const hid_t set = H5Dopen2(file.id(), "x", H5P_DEFAULT);
-    const hsize_t second[] = {2, 0};
-    ASSERT_GE(H5Dget_chunk_info_by_coord(set, second, nullptr, &place, &bytes), 0);
-    H5Dclose(set);
-  }
+  const auto [place, bytes] = WriteChunks(path);
   DataSpec data = {.paths = {path}, .format = DataFormat::kHdf5};
   const std::string sound_hash = Opened(data)->ContentHash();
   std::string content = ReadWholeFile(path).value_or("");
@@ -312,17 +320,7 @@ bool MakeTheDiskFailAt(haddr_t place) {
 TEST(Hdf5, AnErrorOfTheDiskIsNoBadSample) {
   const Files files;
   const std::string path = PathIn(files, "a.h5");
-  haddr_t place = 0;
-  hsize_t bytes = 0;
-  {
-    Hdf5File file(path);
-    file.Add("x", H5T_IEEE_F32LE, {8, 5}, Numbers(40), 2);
-    H5Fflush(file.id(), H5F_SCOPE_GLOBAL);
-    const hid_t set = H5Dopen2(file.id(), "x", H5P_DEFAULT);
-    const hsize_t second[] = {2, 0};
-    ASSERT_GE(H5Dget_chunk_info_by_coord(set, second, nullptr, &place, &bytes), 0);
-    H5Dclose(set);
-  }
+  const haddr_t place = WriteChunks(path).place;
   DataSpec data = {.paths = {path}, .format = DataFormat::kHdf5};
   data.on_bad_sample = OnBadSample::kSkip;
   absl::Status status;
