@@ -5,6 +5,8 @@
 // methods run on the worker's train thread. What a task throws ends its worker, as an error does.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -135,7 +137,11 @@ class Syncs {
 };
 
 // What is measured of a model, over samples that it is not trained with.
-enum class TaskMetricKind { kMean, kExpOfMean };  // the latter of a mean, such as a perplexity
+enum class TaskMetricKind {
+  kMean,
+  kExpOfMean,  // of a mean, such as a perplexity
+  kAuc         // the area under the curve of true and false positives, of two classes
+};
 struct TaskMetric {
   std::string name;  // "accuracy": lower-case letters, digits and "_"
   TaskMetricKind kind = TaskMetricKind::kMean;
@@ -144,7 +150,27 @@ struct TaskMetric {
 struct TaskMetricSum {
   double sum = 0;
   double weight = 0;  // samples or tokens: the mean is sum ÷ weight
+  // Of a kAuc metric alone, which has neither: how many of the negative class have a score in each
+  // bin (ScoreBin), and then how many of the positive one. Empty: there are none.
+  std::vector<double> counts{};
+
+  TaskMetricSum& operator+=(const TaskMetricSum& other) {
+    sum += other.sum;
+    weight += other.weight;
+    if (counts.empty()) counts.resize(other.counts.size());
+    for (size_t i = 0; i < other.counts.size() && i < counts.size(); ++i)
+      counts[i] += other.counts[i];
+    return *this;
+  }
 };
+
+// Scores are logits: a bin is a quarter wide, the first one ends at -11.75, and the last one begins
+// at 11.75. What is no number has none.
+inline constexpr size_t kScoreBins = 96;
+inline size_t ScoreBin(double logit) {
+  constexpr double kLast = static_cast<double>(kScoreBins - 1);
+  return static_cast<size_t>(std::clamp(std::floor((logit + 12) * 4), 0.0, kLast));
+}
 
 // An ability: how good a model is. All methods run on the worker's train thread.
 class Evaluates {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "lib/base/check.h"
+#include "lib/domain/auc.h"
 #include "lib/domain/left_out.h"
 
 namespace muster {
@@ -19,8 +20,9 @@ namespace {
 
 constexpr char kPrefix[] = "validation/";
 constexpr char kExpPrefix[] = "validation/exp/";
+constexpr char kAucPrefix[] = "validation/auc/";
 constexpr char kLearnedName[] = "validation/learned";
-constexpr size_t kFloats = 16;  // of each tensor
+constexpr size_t kFloats = 16;  // of each tensor, but of an AUC's
 static_assert((kMostMetrics + 1) * kFloats * sizeof(float) == kMostBytesOfMeasures);
 
 // A number as whole multiples of 2^-kFraction, cut into limbs below kLimbSize, each with the sign
@@ -39,6 +41,12 @@ constexpr FixedPoint kWeight{10, 4, 12, 0x1p36};
 constexpr size_t kSpoiled = 15;  // how many lanes had a number that is none, or is too large
 constexpr int64_t kMostLanes = 4096;
 static_assert(kMostLanes * (kLimbSize - 1) < (1 << 24));
+
+// Of an AUC two limbs for each count stand behind those of the others.
+constexpr size_t kCounts = 2 * kScoreBins;
+constexpr double kMostOfCount = kLimbSize * kLimbSize;  // of one lane
+constexpr size_t kAucFloats = kFloats + 2 * kCounts;
+static_assert(kAucFloats % kFloats == 0);
 
 void WriteFixed(const FixedPoint& format, double value, absl::Span<float> terms) {
   const auto scaled = static_cast<absl::int128>(std::ldexp(value, format.fraction));
@@ -104,6 +112,56 @@ bool IsFirstOfEpoch(int64_t step, int64_t steps_per_epoch, int64_t every_epochs)
   return step % steps_per_epoch == 0 && step / steps_per_epoch % every_epochs == 0;
 }
 
+bool FitsCounts(const std::vector<double>& counts) {
+  if (!counts.empty() && counts.size() != kCounts) return false;
+  return std::all_of(counts.begin(), counts.end(), [](double count) {
+    return count >= 0 && count < kMostOfCount && count == std::floor(count);
+  });
+}
+
+void WriteCounts(const std::vector<double>& counts, absl::Span<float> tensor) {
+  if (!FitsCounts(counts)) {
+    tensor[kSpoiled] = 1;
+    return;
+  }
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const auto whole = static_cast<int64_t>(counts[i]);
+    tensor[kFloats + 2 * i] = static_cast<float>(whole % kLimbSize);
+    tensor[kFloats + 2 * i + 1] = static_cast<float>(whole / kLimbSize);
+  }
+}
+
+Measure MeasureOfCounts(absl::Span<const float> sums) {
+  if (sums[kSpoiled] != 0) return {std::numeric_limits<double>::quiet_NaN(), 1};
+  std::vector<double> counts(kCounts);
+  for (size_t i = 0; i < kCounts; ++i)
+    counts[i] = static_cast<double>(sums[kFloats + 2 * i]) +
+                static_cast<double>(sums[kFloats + 2 * i + 1]) * kLimbSize;
+  return AucOf(counts);
+}
+
+size_t FloatsOf(TaskMetricKind kind) { return kind == TaskMetricKind::kAuc ? kAucFloats : kFloats; }
+
+const char* PrefixOf(TaskMetricKind kind) {
+  switch (kind) {
+    case TaskMetricKind::kMean: return kPrefix;
+    case TaskMetricKind::kExpOfMean: return kExpPrefix;
+    case TaskMetricKind::kAuc: return kAucPrefix;
+  }
+  return kPrefix;
+}
+
+// Of the name of a tensor; false: it is none of a metric.
+bool TakeMetric(absl::string_view name, TaskMetric& metric) {
+  for (const TaskMetricKind kind :
+       {TaskMetricKind::kExpOfMean, TaskMetricKind::kAuc, TaskMetricKind::kMean}) {
+    if (!absl::ConsumePrefix(&name, PrefixOf(kind))) continue;
+    metric = {std::string(name), kind};
+    return true;
+  }
+  return false;
+}
+
 Measure MeasureOf(absl::Span<const float> sums) {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const double sum = sums[kSpoiled] == 0 ? ReadFixed(kSum, sums) : none;
@@ -137,11 +195,20 @@ absl::StatusOr<std::vector<TensorSpec>> SumTensors(const ValidationSpec& validat
                                                       kMostMetrics, " are allowed"));
   std::vector<TensorSpec> tensors;
   std::vector<std::string> names;
+  size_t floats = kFloats;  // of what is learned
   for (const TaskMetric& metric : metrics) {
-    const char* prefix = metric.kind == TaskMetricKind::kExpOfMean ? kExpPrefix : kPrefix;
-    tensors.push_back({absl::StrCat(prefix, metric.name), {kFloats}, TensorKind::kSum});
+    const size_t of_metric = FloatsOf(metric.kind);
+    tensors.push_back({absl::StrCat(PrefixOf(metric.kind), metric.name),
+                       {static_cast<int64_t>(of_metric)},
+                       TensorKind::kSum});
     names.push_back(metric.name);
+    floats += of_metric;
   }
+  if (floats * sizeof(float) > static_cast<size_t>(kMostBytesOfMeasures))
+    return absl::FailedPreconditionError(absl::StrCat(
+        "validation: what the task measures takes ", floats * sizeof(float), " bytes; at most ",
+        kMostBytesOfMeasures, " are allowed, ", kFloats * sizeof(float), " for each metric and ",
+        kAucFloats * sizeof(float), " for an AUC"));
   if (std::find(names.begin(), names.end(), validation.metric) == names.end())
     return absl::FailedPreconditionError(
         absl::StrCat("validation.metric: the task measures no ", validation.metric,
@@ -154,11 +221,8 @@ std::vector<TaskMetric> MetricsIn(const std::vector<TensorSpec>& tensors) {
   std::vector<TaskMetric> metrics;
   for (const TensorSpec& tensor : tensors) {
     if (tensor.kind != TensorKind::kSum || tensor.name == kLearnedName) continue;
-    absl::string_view name = tensor.name;
-    if (absl::ConsumePrefix(&name, kExpPrefix))
-      metrics.push_back({std::string(name), TaskMetricKind::kExpOfMean});
-    else if (absl::ConsumePrefix(&name, kPrefix))
-      metrics.push_back({std::string(name), TaskMetricKind::kMean});
+    TaskMetric metric;
+    if (TakeMetric(tensor.name, metric)) metrics.push_back(std::move(metric));
   }
   return metrics;
 }
@@ -215,18 +279,22 @@ SumPlaces::SumPlaces(const ValidationSpec& validation, const Layout& layout) {
       learned_ = at;
       continue;
     }
-    absl::string_view name = tensor.spec.name;
-    if (!absl::ConsumePrefix(&name, kExpPrefix)) absl::ConsumePrefix(&name, kPrefix);
-    if (name == validation.metric) judged_ = places_.size();
-    places_.push_back(at);
+    TaskMetric metric;
+    TakeMetric(tensor.spec.name, metric);
+    if (metric.name == validation.metric) judged_ = places_.size();
+    places_.push_back({at, metric.kind == TaskMetricKind::kAuc});
   }
 }
 
 void SumPlaces::Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const {
   MUSTER_CHECK(measured.size() == places_.size(), "a sum for each metric");
   for (size_t m = 0; m < places_.size(); ++m) {
-    const absl::Span<float> tensor = terms.subspan(places_[m], kFloats);
-    const auto [sum, weight] = measured[m];
+    if (places_[m].is_auc) {
+      WriteCounts(measured[m].counts, terms.subspan(places_[m].at, kAucFloats));
+      continue;
+    }
+    const absl::Span<float> tensor = terms.subspan(places_[m].at, kFloats);
+    const double sum = measured[m].sum, weight = measured[m].weight;
     if (std::abs(sum) < kSum.limit && weight >= 0 && weight < kWeight.limit) {
       WriteFixed(kSum, sum, tensor);
       WriteFixed(kWeight, weight, tensor);
@@ -254,8 +322,10 @@ void SumPlaces::ApplyMeasures(const TrainingSpec& training, Step step, absl::Spa
                               const Learned& before, absl::Span<float> to) const {
   std::optional<double> judged;
   for (size_t m = 0; m < places_.size(); ++m) {
-    const Measure measure = MeasureOf(sum.subspan(places_[m], kFloats));
-    WriteMeasure(measure, step, to.subspan(places_[m], kFloats));
+    const size_t at = places_[m].at;
+    const Measure measure = places_[m].is_auc ? MeasureOfCounts(sum.subspan(at, kAucFloats))
+                                              : MeasureOf(sum.subspan(at, kFloats));
+    WriteMeasure(measure, step, to.subspan(at, kFloats));
     if (m == judged_) judged = MeanOf(measure);
   }
   WriteLearned(Learn(training, before, step, judged), to.subspan(learned_, kFloats));
@@ -268,8 +338,8 @@ int64_t CutsIn(const MeasuredState& after, Step step) {
 
 MeasuredState SumPlaces::Read(absl::Span<const float> state) const {
   MeasuredState measured;
-  for (const size_t at : places_) {
-    const absl::Span<const float> tensor = state.subspan(at, kFloats);
+  for (const Place& place : places_) {
+    const absl::Span<const float> tensor = state.subspan(place.at, kFloats);
     const int64_t next = Kept<int64_t>(4, tensor);
     if (next == 0) continue;
     measured.measures.push_back({Kept<double>(0, tensor), Kept<double>(2, tensor)});

@@ -31,12 +31,14 @@ struct IdRange {
 };
 IdRange MeasuredBy(LaneId lane, int32_t lanes, uint64_t samples);
 
-// A lane's terms of all of them fill 2 KiB: those of 2,048 subtrees fit into one frame.
+// A lane's terms of all of them fill 2 KiB: those of 2,048 subtrees fit into one frame. One of kAuc
+// takes as much as 25 others.
 inline constexpr size_t kMostMetrics = 31;
 inline constexpr int64_t kMostBytesOfMeasures = 2048;
 
 // The tensors of what these metrics add up to, to stand behind those of the model.
-// kFailedPrecondition: none, or more than kMostMetrics, or validation.metric is not among them.
+// kFailedPrecondition: none, or more than kMostMetrics, or more than fit, or validation.metric is
+// not among them.
 absl::StatusOr<std::vector<TensorSpec>> SumTensors(const ValidationSpec& validation,
                                                    const std::vector<TaskMetric>& metrics);
 // The metrics that these tensors are for, in their order.
@@ -82,7 +84,8 @@ class SumPlaces {
   const Chunk& chunk() const { return chunk_; }
   size_t metrics() const { return places_.size(); }
 
-  // What a lane brings: `terms` was all +0.0. Exact: sums to 2^-48, weights to 2^-12.
+  // What a lane brings: `terms` was all +0.0. Exact: sums to 2^-48, weights to 2^-12, and counts
+  // below 2^24.
   void Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const;
   // Likewise, of a job that leaves out: positions in the step's samples.
   void WriteLeftOut(absl::Span<const uint64_t> positions, absl::Span<float> terms) const;
@@ -97,7 +100,11 @@ class SumPlaces {
                      const Learned& before, absl::Span<float> to) const;
 
   Chunk chunk_{0, 0, TensorKind::kSum};
-  std::vector<size_t> places_;  // of each metric, in the chunk
+  struct Place {
+    size_t at = 0;  // in the chunk
+    bool is_auc = false;
+  };
+  std::vector<Place> places_;   // of each metric
   size_t learned_ = 0;          // where it stands in the chunk
   size_t judged_ = 0;           // index of validation.metric
   size_t left_out_ = 0;         // where the places of samples that are left out stand in the chunk

@@ -13,6 +13,7 @@
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/base/version.h"
+#include "lib/domain/auc.h"
 #include "lib/domain/grid.h"
 #include "lib/domain/layout.h"
 #include "lib/domain/left_out.h"
@@ -88,7 +89,9 @@ class Bench {
                                           measures.task().DataLeftOut(),
                                           {}};
     std::vector<muster::Measure> pairs;
-    for (const TaskMetricSum& sum : sums) pairs.push_back({sum.sum, sum.weight});
+    for (const TaskMetricSum& sum : sums)
+      pairs.push_back(sum.counts.empty() ? muster::Measure{sum.sum, sum.weight}
+                                         : AucOf(sum.counts));
     report.validation->values = ValuesOf(MetricsIn(measures.sum_tensors()), pairs);
     return absl::OkStatus();
   }

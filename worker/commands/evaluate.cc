@@ -6,11 +6,14 @@
 #include <numeric>
 
 #include "lib/base/status.h"
+#include "lib/domain/auc.h"
 
 namespace muster::worker {
 namespace {
 
 double ValueOf(const TaskMetric& metric, const TaskMetricSum& total) {
+  if (metric.kind == TaskMetricKind::kAuc)
+    return MeanOf(AucOf(total.counts)).value_or(std::numeric_limits<double>::quiet_NaN());
   if (total.weight == 0) return std::numeric_limits<double>::quiet_NaN();
   const double mean = total.sum / total.weight;
   return metric.kind == TaskMetricKind::kExpOfMean ? std::exp(mean) : mean;
@@ -33,10 +36,7 @@ absl::StatusOr<std::vector<Measured>> EvaluateAll(
     std::iota(samples.begin(), samples.end(), first);
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
                             evaluates->Evaluate(samples, parameters));
-    for (size_t m = 0; m < metrics.size(); ++m) {
-      totals[m].sum += sums[m].sum;
-      totals[m].weight += sums[m].weight;
-    }
+    for (size_t m = 0; m < metrics.size(); ++m) totals[m] += sums[m];
     progress(first + samples.size());
   }
   std::vector<Measured> measured;

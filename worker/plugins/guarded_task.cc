@@ -219,6 +219,15 @@ class Guarded final : public Task,
       if (!(sums[m].weight >= 0 && std::isfinite(sums[m].weight)))
         return absl::FailedPreconditionError(absl::StrCat(
             "task ", name_, " has measured ", metrics_[m].name, " with weight ", sums[m].weight));
+    for (size_t m = 0; m < sums.size(); ++m) {
+      const size_t bins = sums[m].counts.size();
+      const bool may_have = metrics_[m].kind == TaskMetricKind::kAuc;
+      if (bins != 0 && (!may_have || bins != 2 * kScoreBins))
+        return absl::FailedPreconditionError(absl::StrCat(
+            "task ", name_, " has measured ", metrics_[m].name, " with ", bins,
+            " counts of scores; ",
+            may_have ? absl::StrCat(2 * kScoreBins, " are needed") : "only an AUC has them"));
+    }
     return sums;
   }
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,

@@ -54,10 +54,7 @@ absl::Status LaneMeasures::Measure(LaneId lane, absl::Span<const float> values,
   for (uint64_t first = share.begin; first < share.end;) {
     const uint64_t end = first + std::min(batch, share.end - first);
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums, Evaluate(first, end, values));
-    for (size_t m = 0; m < totals.size(); ++m) {
-      totals[m].sum += sums[m].sum;
-      totals[m].weight += sums[m].weight;
-    }
+    for (size_t m = 0; m < totals.size(); ++m) totals[m] += sums[m];
     first = end;
     goes_on();
   }

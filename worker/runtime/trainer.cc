@@ -214,8 +214,10 @@ absl::StatusOr<std::string> Trainer::ProbeMeasures(const Setup& setup) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
                           measures_->Probe(kProbeSamples, model));
   uint64_t hash = 0;
-  for (const TaskMetricSum& sum : sums)
+  for (const TaskMetricSum& sum : sums) {
     hash = Mix64(hash, std::bit_cast<uint64_t>(sum.sum), std::bit_cast<uint64_t>(sum.weight));
+    for (const double count : sum.counts) hash = Mix64(hash, std::bit_cast<uint64_t>(count), 0);
+  }
   return absl::StrFormat("%016x", hash);
 }
 

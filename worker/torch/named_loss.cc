@@ -9,6 +9,8 @@
 #include <ATen/ops/nll_loss_nd.h>
 #include <ATen/ops/smooth_l1_loss.h>
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/torch/flat_module.h"
@@ -50,6 +52,19 @@ bool LabelIsNamed(DataFormat format) {
     case DataFormat::kHdf5: return true;
     default: return false;
   }
+}
+
+// By ScoreBin. A score that is no number makes all of it none.
+std::vector<double> CountScores(const at::Tensor& scores, const at::Tensor& is_positive) {
+  const at::Tensor logits = scores.detach().to(at::kCPU, at::kDouble).flatten();
+  if (logits.isnan().any().item<bool>()) return std::vector<double>(2 * kScoreBins, std::nan(""));
+  const at::Tensor positive = is_positive.to(at::kCPU, at::kBool).flatten();
+  std::vector<double> counts(2 * kScoreBins);
+  const auto score = logits.accessor<double, 1>();
+  const auto in_positive = positive.accessor<bool, 1>();
+  for (int64_t i = 0; i < logits.numel(); ++i)
+    ++counts[ScoreBin(score[i]) + (in_positive[i] ? kScoreBins : 0)];
+  return counts;
 }
 
 }  // namespace
@@ -175,7 +190,7 @@ std::vector<TaskMetric> NamedLoss::Metrics() const {
             {"accuracy"},
             {absl::StrCat("top", top_k_, "_accuracy")},
             {"perplexity", TaskMetricKind::kExpOfMean}};
-  if (kind_->smooths) return {{"loss"}, {"accuracy"}};
+  if (kind_->smooths) return {{"loss"}, {"accuracy"}, {"auc", TaskMetricKind::kAuc}};
   return {{"loss"}, {"mean_absolute_error"}};
 }
 
@@ -184,8 +199,12 @@ std::vector<TaskMetricSum> NamedLoss::Measure(const at::Tensor& output,
   const Pair pair = Fitting(output, labels);
   const auto terms = static_cast<double>(Terms(labels));
   const double loss = kind_->sum(pair, label_smoothing_, beta_).item<double>();
-  if (!kind_->has_classes && kind_->smooths)
-    return {{loss, terms}, {Count(pair.output.gt(0).eq(pair.labels.gt(0.5))), terms}};
+  if (!kind_->has_classes && kind_->smooths) {
+    const at::Tensor is_positive = pair.labels.gt(0.5);
+    return {{loss, terms},
+            {Count(pair.output.gt(0).eq(is_positive)), terms},
+            {0, 0, CountScores(pair.output, is_positive)}};
+  }
   if (!kind_->has_classes)
     return {{loss, terms}, {at::l1_loss(pair.output, pair.labels, kSum).item<double>(), terms}};
   const at::Tensor counts = pair.labels.ne(kLeftOut);

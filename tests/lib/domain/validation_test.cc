@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/domain/auc.h"
 
 namespace muster {
 namespace {
@@ -71,6 +72,75 @@ TEST(SumTensors, TellTheMetricsToWhoeverHasTheLayout) {
                    .ok());
 }
 
+TEST(SumTensors, AnAucTakesMoreRoom) {
+  const std::vector<TaskMetric> metrics = {{"loss"}, {"accuracy"}, {"auc", TaskMetricKind::kAuc}};
+  const auto tensors = SumTensors(Measuring().validation, metrics);
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  EXPECT_EQ(MetricsIn(*tensors), metrics);
+  std::vector<TaskMetric> more = metrics;
+  more.push_back({"other", TaskMetricKind::kAuc});
+  EXPECT_THAT(SumTensors(Measuring().validation, more).status().message(),
+              HasSubstr("takes 3392 bytes; at most 2048 are allowed, 64 for each metric and 1600 "
+                        "for an AUC"));
+}
+
+// Of all pairs the share in the right order, ties counted half.
+double PairByPair(const std::vector<std::pair<double, bool>>& scores) {
+  double right = 0, pairs = 0;
+  for (const auto& [score, positive] : scores)
+    for (const auto& [other, is_positive] : scores) {
+      if (!positive || is_positive) continue;
+      ++pairs;
+      right += score > other ? 1 : score == other ? 0.5 : 0;
+    }
+  return right / pairs;
+}
+
+std::vector<double> Counted(const std::vector<std::pair<double, bool>>& scores) {
+  std::vector<double> counts(2 * kScoreBins);
+  for (const auto& [score, positive] : scores)
+    ++counts[ScoreBin(score) + (positive ? kScoreBins : 0)];
+  return counts;
+}
+
+TEST(AucOf, IsThatOfAllPairsButForThoseWithinABin) {
+  std::mt19937 random(5);
+  for (const double spread : {0.01, 0.3, 1.0, 4.0, 30.0})
+    for (const double apart : {0.0, 0.5, 3.0}) {
+      std::normal_distribution<double> noise(0, spread);
+      std::vector<std::pair<double, bool>> scores, in_bins;
+      for (int i = 0; i < 700; ++i) {
+        const bool positive = random() % 5 == 0;
+        scores.emplace_back(noise(random) + (positive ? apart : 0), positive);
+        in_bins.emplace_back(static_cast<double>(ScoreBin(scores.back().first)), positive);
+      }
+      const std::vector<double> counts = Counted(scores);
+      const std::optional<double> auc = MeanOf(AucOf(counts));
+      ASSERT_TRUE(auc.has_value());
+      EXPECT_NEAR(*auc, PairByPair(in_bins), 1e-12) << "of what the bins tell apart it is exact";
+      double within = 0, negative = 0, positive = 0;
+      for (size_t b = 0; b < kScoreBins; ++b) {
+        within += counts[b] * counts[kScoreBins + b];
+        negative += counts[b];
+        positive += counts[kScoreBins + b];
+      }
+      EXPECT_LE(std::abs(*auc - PairByPair(scores)), within / (2 * negative * positive) + 1e-12);
+    }
+  EXPECT_EQ(MeanOf(AucOf(Counted({{1, true}, {2, true}}))), std::nullopt) << "no pair";
+  EXPECT_THAT(MeanOf(AucOf(Counted({{1, true}, {-1, false}}))), Optional(1.0));
+  EXPECT_THAT(MeanOf(AucOf(Counted({{-kInfinity, true}, {kInfinity, false}}))), Optional(0.0));
+}
+
+TEST(ScoreBin, IsAQuarterWide) {
+  EXPECT_EQ(ScoreBin(0), 48u);
+  EXPECT_EQ(ScoreBin(-1e-9), 47u);
+  EXPECT_EQ(ScoreBin(0.25), 49u);
+  EXPECT_EQ(ScoreBin(-11.76), 0u);
+  EXPECT_EQ(ScoreBin(-kInfinity), 0u);
+  EXPECT_EQ(ScoreBin(11.75), 95u);
+  EXPECT_EQ(ScoreBin(1e300), 95u);
+}
+
 // The sums of a model with these metrics, of which the first is judged.
 class SumPlacesTest : public testing::Test {
  protected:
@@ -114,6 +184,59 @@ TEST_F(SumPlacesTest, AStateBeforeTheFirstMeasureTellsNone) {
   EXPECT_EQ(measured.learned, Learned());
 }
 
+TEST(SumPlaces, AnAucIsTheSameHoweverLanesCutTheSamples) {
+  std::vector<TensorSpec> tensors = {{"weight", {40}}};
+  ValidationSpec validation = Measuring().validation;
+  validation.metric = "auc";
+  validation.mode = Better::kLarger;
+  TrainingSpec training = Measuring();
+  training.validation = validation;
+  const auto sums = SumTensors(validation, {{"loss"}, {"auc", TaskMetricKind::kAuc}});
+  ASSERT_TRUE(sums.ok()) << sums.status();
+  tensors.insert(tensors.end(), sums->begin(), sums->end());
+  const Layout layout = Layout::Make(tensors, 64).value();
+  const SumPlaces places(validation, layout);
+  const auto size = static_cast<size_t>(places.chunk().count);
+  // As state(6) tells what so many lanes have brought of these scores, the last lane first.
+  const auto after = [&](const std::vector<TaskMetricSum>& lanes) {
+    Values sum(size), state(size);
+    for (size_t l = lanes.size(); l-- > 0;) {
+      Values terms(size);
+      places.Write({{1, 1}, lanes[l]}, absl::MakeSpan(terms));
+      for (size_t i = 0; i < size; ++i) sum[i] += terms[i];
+    }
+    places.Apply(training, /*samples=*/1000, Step(5), sum, state, absl::MakeSpan(state));
+    return places.Read(state);
+  };
+  std::mt19937 random(9);
+  std::vector<std::pair<double, bool>> scores;
+  for (int i = 0; i < 5000; ++i) {
+    const bool positive = random() % 3 == 0;
+    scores.emplace_back(std::normal_distribution<double>(positive ? 1 : 0, 2)(random), positive);
+  }
+  const Measure whole = AucOf(Counted(scores));
+  for (const size_t lanes : {size_t{1}, size_t{7}, size_t{4096}}) {
+    std::vector<TaskMetricSum> brought(lanes);
+    for (size_t i = 0; i < scores.size(); ++i)
+      brought[i % lanes] += TaskMetricSum{0, 0, Counted({scores[i]})};
+    const MeasuredState measured = after(brought);
+    EXPECT_EQ(measured.measures[1], whole);
+    EXPECT_EQ(measured.learned.best, MeanOf(whole));
+    EXPECT_THAT(MeanOf(measured.measures[0]), Optional(1.0));
+  }
+  // As many as all lanes may bring, and one more.
+  std::vector<double> most(2 * kScoreBins, 0x1p24 - 1);
+  const MeasuredState large = after(std::vector<TaskMetricSum>(4096, {0, 0, most}));
+  EXPECT_THAT(MeanOf(large.measures[1]), Optional(0.5));
+  const double all = 4096 * (0x1p24 - 1) * kScoreBins;
+  EXPECT_EQ(large.measures[1].weight, all * all);
+  for (const double bad : {0x1p24, -1.0, 0.5, kNan}) {
+    most[17] = bad;
+    EXPECT_EQ(MeanOf(after({{0, 0, Counted(scores)}, {0, 0, most}}).measures[1]), std::nullopt);
+  }
+  EXPECT_EQ(MeanOf(after({{0, 0, {1, 2}}}).measures[1]), std::nullopt) << "other bins";
+}
+
 TEST_F(SumPlacesTest, TotalsAreExactInAnyOrder) {
   std::mt19937 random(3);
   std::vector<Values> lanes;
@@ -151,7 +274,7 @@ TEST_F(SumPlacesTest, SmallNumbersKeepWhatIsAMultipleOf2ToTheMinus48) {
 }
 
 TEST_F(SumPlacesTest, OneLaneThatIsNotANumberSpoilsTheMeanAndNoOther) {
-  for (const TaskMetricSum bad :
+  for (const TaskMetricSum& bad :
        {TaskMetricSum{kNan, 1}, {kInfinity, 1}, {0x1p66, 1}, {1, -1}, {1, kNan}, {1, 0x1p36}}) {
     const MeasuredState measured = After({TermsOf({{2, 1}, {3, 1}}), TermsOf({bad, {4, 1}})});
     EXPECT_EQ(MeanOf(measured.measures[0]), std::nullopt);
@@ -228,10 +351,10 @@ TEST(CutsIn, AreThoseBeforeTheMeasureOfTheStep) {
 }
 
 TEST(ValuesOf, AreWhatPeopleWant) {
-  const auto values = ValuesOf({{"loss"}, {"perplexity", TaskMetricKind::kExpOfMean}, {"auc"}},
+  const auto values = ValuesOf({{"loss"}, {"perplexity", TaskMetricKind::kExpOfMean}, {"recall"}},
                                {{3, 2}, {0, 2}, {1, 0}});
   EXPECT_THAT(values, ElementsAre(MetricValue{"loss", 1.5}, MetricValue{"perplexity", 1.0},
-                                  MetricValue{"auc", std::nullopt}));
+                                  MetricValue{"recall", std::nullopt}));
 }
 
 }  // namespace

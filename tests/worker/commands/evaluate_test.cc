@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Each sample's loss is its id.
+// Each sample's loss is its id, and so is its score; those that three divides are positive.
 class Ids final : public Task, public Evaluates {
  public:
   std::vector<TensorSpec> Tensors() const override { return {{"a", {1}}}; }
@@ -28,7 +28,10 @@ class Ids final : public Task, public Evaluates {
     return absl::InternalError("no lane is run");
   }
   std::vector<TaskMetric> Metrics() const override {
-    return {{"loss"}, {"perplexity", TaskMetricKind::kExpOfMean}, {"nothing"}};
+    return {{"loss"},
+            {"perplexity", TaskMetricKind::kExpOfMean},
+            {"nothing"},
+            {"auc", TaskMetricKind::kAuc}};
   }
   absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
                                                       absl::Span<const float>) override {
@@ -37,7 +40,11 @@ class Ids final : public Task, public Evaluates {
     TaskMetricSum loss;
     for (const uint64_t id : samples) loss.sum += static_cast<double>(id);
     loss.weight = static_cast<double>(samples.size());
-    return std::vector<TaskMetricSum>{loss, loss, {}};
+    TaskMetricSum auc;
+    auc.counts.resize(2 * kScoreBins);
+    for (const uint64_t id : samples)
+      ++auc.counts[ScoreBin(static_cast<double>(id)) + (id % 3 == 0 ? kScoreBins : 0)];
+    return std::vector<TaskMetricSum>{loss, loss, {}, auc};
   }
 
   std::vector<std::vector<uint64_t>> batches;
@@ -56,6 +63,7 @@ TEST(EvaluateTest, EachSampleOnceInOrderAndTheLastBatchIsShort) {
   EXPECT_EQ((*measured)[1].name, "perplexity");
   EXPECT_EQ((*measured)[1].value, std::exp(5.0));
   EXPECT_TRUE(std::isnan((*measured)[2].value)) << "nothing was weighed";
+  EXPECT_EQ((*measured)[3].value, 12.0 / 28) << "pairs of two batches, too";
 }
 
 TEST(EvaluateTest, AnErrorEndsItAndATaskWithoutTheAbilityIsNamed) {

@@ -166,6 +166,25 @@ TEST(NamedLoss, MeasuresErrorsAndSides) {
   EXPECT_EQ(sides[1].sum, 2);
 }
 
+TEST(NamedLoss, CountsScoresOfBothClasses) {
+  const NamedLoss named(Options("bce_with_logits"));
+  EXPECT_EQ(named.Metrics(),
+            (std::vector<TaskMetric>{{"loss"}, {"accuracy"}, {"auc", TaskMetricKind::kAuc}}));
+  const at::Tensor output = at::tensor({0.1F, -3.0F, 0.2F, 99.0F}).reshape({2, 2});
+  const at::Tensor labels = at::tensor({0, 1, 1, 0}).reshape({2, 2});
+  const auto auc = named.Measure(output, labels)[2];
+  std::vector<double> expected(2 * kScoreBins);
+  ++expected[ScoreBin(0.1)];
+  ++expected[ScoreBin(99)];
+  ++expected[kScoreBins + ScoreBin(0.2)];
+  ++expected[kScoreBins + ScoreBin(-3)];
+  EXPECT_EQ(auc.counts, expected);
+  EXPECT_EQ(auc.sum, 0);
+  const auto none = named.Measure(at::full({2}, std::nan("")), at::tensor({0, 1}))[2];
+  EXPECT_TRUE(std::isnan(none.counts[0]));
+  EXPECT_TRUE(NamedLoss(Options("mse")).Measure(output, labels)[1].counts.empty());
+}
+
 TEST(NamedLoss, RefusesWhatDoesNotFitWithOneSentence) {
   const auto sum = [](const std::string& loss, const at::Tensor& output, const at::Tensor& labels) {
     return StatusOf([&] { NamedLoss(Options(loss)).Sum(output, labels); });
