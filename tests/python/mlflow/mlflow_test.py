@@ -4,7 +4,6 @@
 MUSTER_PROGRAMS is the folder of muster and the programs that it starts.
 """
 
-import json
 import math
 import os
 import pathlib
@@ -21,43 +20,15 @@ os.environ['MLFLOW_DISABLE_TELEMETRY'] = 'true'
 
 from mlflow.tracking import MlflowClient
 
-MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
-STEPS = 60
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+from watched_jobs import GOES_BACK, STEPS, WatchedJobs
+
 NEXT_START = 'the next start with --mlflow sends it'
 CURVES = ('loss', 'learning_rate', 'gradient_norm', 'samples_per_second', 'validation.loss')
 
-SPEC = f'''
-name: seen
-task: counting
-data: {{samples: 1009}}
-batch: 16
-lanes: 3
-steps: {STEPS}
-optimizer: {{kind: adam, learning_rate: 0.125}}
-schedule: {{kind: linear, warmup_steps: 5}}
-clip_norm: 100
-workers: 2
-checkpoint: {{every_steps: 10}}
-'''
-
-LANGUAGE = '''
-name: words
-task: code-lm
-parameters: {layers: 1, width: 16, heads: 2, context: 16}
-data: {paths: [text]}
-validation: {paths: [held-out], every_steps: 4}
-batch: 8
-lanes: 2
-steps: 12
-optimizer: {kind: adamw, learning_rate: 0.01}
-'''
-
-# All copies of a state at once, so that the job goes back to its checkpoint; and the coordinator.
-FAULTS = '''
-- {at_step: 25, kill: worker-0}
-- {at_step: 25, kill: worker-1}
-- {at_step: 45, kill: coordinator, for_steps: 5}
-'''
+# And the coordinator, too.
+FAULTS = f'{GOES_BACK}- {{at_step: 45, kill: coordinator, for_steps: 5}}\n'
 
 
 def free_port():
@@ -95,7 +66,8 @@ class Server:
         self.log.close()
 
 
-class MlflowTest(unittest.TestCase):
+class MlflowTest(WatchedJobs):
+    FAULTS = FAULTS
 
     @classmethod
     def setUpClass(cls):
@@ -108,18 +80,8 @@ class MlflowTest(unittest.TestCase):
         cls.client = MlflowClient(tracking_uri=cls.server.url)
 
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.root = pathlib.Path(scratch.name)
-        (self.root / 'job.yaml').write_text(SPEC)
-        (self.root / 'faults.yaml').write_text(FAULTS)
-        self.folder = self.root / 'run'
+        super().setUp()
         self.experiment = self.id().rsplit('.', 1)[1]
-
-    def muster(self, *words, code=0):
-        done = subprocess.run([MUSTER, *map(str, words)], capture_output=True, text=True, timeout=300, cwd=self.root)
-        self.assertEqual(done.returncode, code, f'{words}\n{done.stdout}\n{done.stderr}')
-        return done.stdout
 
     def train(self, *words, code=0):
         return self.muster('train', 'job.yaml', '--dir', self.folder, '--mlflow', self.server.url,
@@ -134,10 +96,6 @@ class MlflowTest(unittest.TestCase):
                 return
             told = self.train(*then)
         self.fail(told)
-
-    def history(self):
-        lines = self.muster('history', '--dir', self.folder, '--json').splitlines()
-        return [json.loads(line) for line in lines]
 
     def run_there(self):
         experiment = self.client.get_experiment_by_name(self.experiment)
@@ -177,10 +135,7 @@ class MlflowTest(unittest.TestCase):
         self.assertEqual(run.info.run_name, run.data.tags['muster.job'])
 
     def test_what_is_measured_is_a_curve(self):
-        for folder, words in (('text', 'workers add lanes'), ('held-out', 'a server sums lanes')):
-            (self.root / folder).mkdir()
-            (self.root / folder / 'text.txt').write_text(''.join(f'{words} {i * i}. ' for i in range(200)))
-        (self.root / 'job.yaml').write_text(LANGUAGE)
+        self.write_language()
         self.train_and_send()
         run = self.run_there()
         self.assert_shows(run, self.history())

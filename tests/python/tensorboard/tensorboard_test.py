@@ -6,52 +6,18 @@ MUSTER_PROGRAMS is the folder of muster and the programs that it starts.
 
 import json
 import math
-import os
 import pathlib
 import re
-import subprocess
-import tempfile
+import sys
 import unittest
 
 from tensorboard.backend.event_processing import event_accumulator, event_file_loader
 from tensorboard.plugins.hparams import plugin_data_pb2
 from tensorboard.util import tensor_util
 
-MUSTER = os.path.join(os.environ['MUSTER_PROGRAMS'], 'muster')
-STEPS = 60
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-SPEC = f'''
-name: seen
-task: counting
-data: {{samples: 1009}}
-batch: 16
-lanes: 3
-steps: {STEPS}
-optimizer: {{kind: adam, learning_rate: 0.125}}
-schedule: {{kind: linear, warmup_steps: 5}}
-clip_norm: 100
-workers: 2
-checkpoint: {{every_steps: 10}}
-'''
-
-# One whose model makes text in the end, and is measured on data of its own while it is trained.
-LANGUAGE = '''
-name: words
-task: code-lm
-parameters: {layers: 1, width: 16, heads: 2, context: 16}
-data: {paths: [text]}
-validation: {paths: [held-out], every_steps: 4}
-batch: 8
-lanes: 2
-steps: 12
-optimizer: {kind: adamw, learning_rate: 0.01}
-'''
-
-# All copies of a state at once, so that the job goes back to its checkpoint.
-FAULTS = '''
-- {at_step: 25, kill: worker-0}
-- {at_step: 25, kill: worker-1}
-'''
+from watched_jobs import STEPS, WatchedJobs
 
 
 def printable_lines(text):
@@ -59,27 +25,7 @@ def printable_lines(text):
     return re.sub(r'[^\t\n\x20-\x7e\xa0-\U0010ffff]', lambda found: f'\\x{ord(found[0]):02x}', text)
 
 
-class TensorBoardTest(unittest.TestCase):
-
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.root = pathlib.Path(scratch.name)
-        (self.root / 'job.yaml').write_text(SPEC)
-        (self.root / 'faults.yaml').write_text(FAULTS)
-        self.folder = self.root / 'run'
-
-    def muster(self, *words, code=0):
-        done = subprocess.run([MUSTER, *map(str, words)], capture_output=True, text=True, timeout=200, cwd=self.root)
-        self.assertEqual(done.returncode, code, f'{words}\n{done.stdout}\n{done.stderr}')
-        return done.stdout
-
-    def train(self, *words, code=0):
-        return self.muster('train', 'job.yaml', '--dir', self.folder, *words, code=code)
-
-    def history(self):
-        lines = self.muster('history', '--dir', self.folder, '--json').splitlines()
-        return [json.loads(line) for line in lines]
+class TensorBoardTest(WatchedJobs):
 
     def run_of(self, folder):
         [run] = folder.iterdir()
@@ -165,10 +111,7 @@ class TensorBoardTest(unittest.TestCase):
         self.assertIn('name: seen\n', self.text(seen, 'specification')[1])
 
     def test_what_is_measured_and_the_text_that_the_model_makes(self):
-        for folder, words in (('text', 'workers add lanes'), ('held-out', 'a server sums lanes')):
-            (self.root / folder).mkdir()
-            (self.root / folder / 'text.txt').write_text(''.join(f'{words} {i * i}. ' for i in range(200)))
-        (self.root / 'job.yaml').write_text(LANGUAGE)
+        self.write_language()
         result = json.loads(self.train('--json').splitlines()[-1])
         history = self.history()
         seen = self.read(self.run_of(self.folder / 'tensorboard'))
