@@ -56,8 +56,8 @@ absl::StatusOr<JobAnswer> Adopt(const RemoteArguments& arguments, const RestClie
   const std::filesystem::path folder = std::filesystem::absolute(arguments.checkpoints, error);
   if (error || arguments.checkpoints.empty())
     return absl::InvalidArgumentError("FOLDER: name a job's folder of checkpoints");
-  MUSTER_ASSIGN_OR_RETURN(AdoptionAnswer begun,
-                          rest.Adopt(folder.lexically_normal().string(), arguments.job));
+  MUSTER_ASSIGN_OR_RETURN(AdoptionAnswer begun, rest.Adopt(folder.lexically_normal().string(),
+                                                           arguments.job, arguments.accept));
   Screen screen(terminal, arguments.json);
   const absl::StatusOr<AdoptionAnswer> ended = OnceEnded(arguments, rest, std::move(begun), screen);
   screen.Finish();

@@ -29,6 +29,7 @@ struct JobArguments : MemberArguments {
   std::optional<int> workers;
   std::optional<int> servers;
   std::vector<std::string> settings;  // key=value
+  std::vector<std::string> accept;    // what may be another than it was: "plugin"
   bool details = false;
   bool json = false;
   MlflowServer mlflow;
@@ -146,6 +147,7 @@ struct RemoteArguments {
   std::string checkpoints;              // kAdopt: a folder
   std::string parent;                   // kFork: JOB, or JOB@STEP
   std::vector<std::string> settings;    // kSubmit, kFork
+  std::vector<std::string> accept{};    // kSubmit, kResume, kAdopt
   std::string state;                    // kList: of the jobs to show; empty: all
   std::string name_space;               // kList: the same; kQuota: which, empty: all; kMakeToken
   std::vector<std::string> labels;      // kList: that they have; kQueue: to set. "key=value"

@@ -203,8 +203,9 @@ void AddJobCommands(CLI::App& app, RemoteArguments& remote) {
   watch->footer(kWatchFooter);
   AddRunFolder(with_job("stop", "stop a job after a checkpoint; it can go on later"))
       ->footer(kStopFooter);
-  NeedsJob(with_job("resume", "let a job go on that was stopped or has failed"))
-      ->footer(kResumeFooter);
+  CLI::App* resume = NeedsJob(with_job("resume", "let a job go on that was stopped or has failed"));
+  AddAccept(*resume, remote.accept);
+  resume->footer(kResumeFooter);
   NeedsJob(with_job("cancel", "end a job for good, also one that was stopped or failed"))
       ->footer(kCancelFooter);
   CLI::App* remove =
@@ -253,6 +254,7 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->required()
       ->type_name("SPEC.yaml");
   AddSettings(*submit, remote.settings);
+  AddAccept(*submit, remote.accept);
   submit
       ->add_option("--id", remote.job,
                    "id of the job (default: made of its name); the same id twice is one job")
@@ -265,6 +267,7 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
       ->type_name("FOLDER");
   adopt->add_option("--as", remote.job, "id that it gets (default: the one it had)")
       ->type_name("JOB_ID");
+  AddAccept(*adopt, remote.accept);
   AddRunFolder(adopt)->footer(kAdoptFooter);
   CLI::App* fork =
       AddRemote(app, "fork", "begin a new job with the state of another one's checkpoint", remote);

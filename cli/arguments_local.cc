@@ -155,6 +155,7 @@ void AddJob(CLI::App& command, JobArguments& arguments) {
   AddSpec(command, arguments.spec);
   AddProcesses(command, arguments.workers, arguments.servers);
   AddSettings(command, arguments.settings);
+  AddAccept(command, arguments.accept);
   AddMembers(command, arguments);
   AddMlflow(command, arguments.mlflow);
   command.add_flag("--details", arguments.details, kAboutDetails);

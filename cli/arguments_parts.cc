@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/digits.h"
 #include "lib/base/printable.h"
+#include "lib/domain/plugin_use.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -81,6 +82,16 @@ void AddSettings(CLI::App& command, std::vector<std::string>& settings) {
   command.add_option("--set", settings, "set a field of the file; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+}
+
+void AddAccept(CLI::App& command, std::vector<std::string>& accept) {
+  command
+      .add_option("--accept", accept,
+                  "what may be another than it was where the job goes on: plugin, the file of its "
+                  "task; it is noted in the ledger")
+      ->check(CLI::IsMember({kAcceptsPlugin}))
+      ->allow_extra_args(false)
+      ->type_name("WHAT");
 }
 
 void AddPlugins(CLI::App& command, std::vector<std::string>& folders) {

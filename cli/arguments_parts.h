@@ -68,6 +68,7 @@ struct CommandLine {
 void AddSpec(CLI::App& command, std::string& spec);
 void AddProcesses(CLI::App& command, std::optional<int>& workers, std::optional<int>& servers);
 void AddSettings(CLI::App& command, std::vector<std::string>& settings);
+void AddAccept(CLI::App& command, std::vector<std::string>& accept);
 void AddPlugins(CLI::App& command, std::vector<std::string>& folders);
 
 // A command that asks a cluster, with the options that all of these have.

@@ -65,11 +65,12 @@ std::string FromWhereItIs(const std::string& spec_json) {
 
 }  // namespace
 
-Follower::Follower(RestClient rest, std::string id, std::string spec_json, Poster post,
-                   FollowerEvents events)
+Follower::Follower(RestClient rest, std::string id, std::string spec_json,
+                   std::vector<std::string> accept, Poster post, FollowerEvents events)
     : rest_(std::move(rest)),
       id_(std::move(id)),
       spec_json_(std::move(spec_json)),
+      accept_(std::move(accept)),
       post_(std::move(post)),
       events_(std::move(events)),
       following_([this] { Follow(); }),
@@ -116,7 +117,7 @@ bool Follower::OnEvent(const EventAnswer& event) {
 bool Follower::Submit(JobAnswer& job) {
   std::string spec = spec_json_;
   while (true) {
-    absl::StatusOr<JobAnswer> accepted = rest_.Submit(id_, spec);
+    absl::StatusOr<JobAnswer> accepted = rest_.Submit(id_, spec, accept_);
     if (accepted.ok()) {
       job = *std::move(accepted);
       return true;

@@ -31,8 +31,8 @@ class Follower {
   using Poster = std::function<void(std::function<void()>)>;
 
   // The threads start at once.
-  Follower(RestClient rest, std::string id, std::string spec_json, Poster post,
-           FollowerEvents events);
+  Follower(RestClient rest, std::string id, std::string spec_json, std::vector<std::string> accept,
+           Poster post, FollowerEvents events);
   ~Follower();  // waits for the request under way: the coordinator answers it or is gone
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
@@ -57,6 +57,7 @@ class Follower {
   const RestClient rest_;
   const std::string id_;
   const std::string spec_json_;
+  const std::vector<std::string> accept_;  // as of RestClient::Submit
   const Poster post_;
   const FollowerEvents events_;
 

@@ -33,10 +33,11 @@ std::string TailOf(const std::string& path) {
 }  // namespace
 
 absl::Status ReadHistory(const RestClient& rest, const std::string& job, int64_t from,
-                         const TakeHistory& take) {
+                         const TakeHistory& take, std::vector<PluginUse>* plugins) {
   int64_t lineage = 0;  // of the last step that was taken
   while (from >= 0) {
     MUSTER_ASSIGN_OR_RETURN(const HistoryPageAnswer page, rest.History(job, from, lineage));
+    if (plugins != nullptr && !page.plugins.empty()) *plugins = page.plugins;
     if (!page.steps.empty()) {
       if (!take(page.steps)) break;
       lineage = page.steps.back().lineage;

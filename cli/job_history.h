@@ -17,9 +17,10 @@ namespace muster::cli {
 // page before, a rewind meanwhile has left out those from there on. False: no more is wanted.
 using TakeHistory = std::function<bool(const std::vector<HistoryStep>& steps)>;
 
-// From step `from` on. Page by page, so that any number of steps needs the memory of one page.
+// From step `from` on; `plugins`, where given, is which file computed them. Page by page, so that
+// any number of steps needs the memory of one page.
 absl::Status ReadHistory(const RestClient& rest, const std::string& job, int64_t from,
-                         const TakeHistory& take);
+                         const TakeHistory& take, std::vector<PluginUse>* plugins = nullptr);
 
 struct LossAtStep {
   int64_t step = 0;

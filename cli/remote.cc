@@ -90,7 +90,7 @@ absl::StatusOr<int> Submit(const RemoteArguments& arguments, const RestClient& r
                            std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ReadSpec(arguments.spec, arguments.settings));
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(id, ToJson(spec)));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(id, ToJson(spec), arguments.accept));
   if (!arguments.json && !IsOver(job))
     for (const std::string& note : NotesOn(spec))
       out << "note: " << PrintableLines(note) << std::endl;
@@ -133,7 +133,8 @@ absl::StatusOr<int> Resume(const RemoteArguments& arguments, const RestClient& r
                out);
   MUSTER_ASSIGN_OR_RETURN(JobSpec spec, ParseJobJson(before.spec, "the job's specification"));
   spec.runtime.resume = {};
-  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Submit(before.id, ToJson(spec)));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job,
+                          rest.Submit(before.id, ToJson(spec), arguments.accept));
   return SayTaken(arguments, job, out);
 }
 
@@ -473,9 +474,13 @@ absl::StatusOr<int> History(const RemoteArguments& arguments, const RestClient& 
     out << std::flush;
     return out.good();
   };
-  MUSTER_RETURN_IF_ERROR(ReadHistory(rest, arguments.job, 0, print));
+  std::vector<PluginUse> plugins;
+  MUSTER_RETURN_IF_ERROR(ReadHistory(rest, arguments.job, 0, print, &plugins));
   print_head();  // of a job without a step, too
   out << std::flush;
+  // Not among the lines of the steps, which programs read.
+  for (const std::string& change : DescribeChanges(plugins))
+    terminal.err << "muster history: " << Printable(change) << std::endl;
   return kExitDone;
 }
 
@@ -499,6 +504,23 @@ void ShowParent(const std::string& parent, bool json, std::ostream& out) {
   }
 }
 
+// Likewise, where another file than the first one computed.
+void ShowPlugins(const std::vector<PluginUse>& plugins, bool json, std::ostream& out) {
+  const std::vector<std::string> changes = DescribeChanges(plugins);
+  if (changes.empty()) return;
+  if (!json) {
+    for (const std::string& change : changes) out << Printable(change) << "\n";
+    return;
+  }
+  auto uses = nlohmann::ordered_json::array();
+  for (const PluginUse& use : plugins)
+    uses.push_back({{"from", use.from},
+                    {"file", use.file},
+                    {"accepted_by", use.accepted_by ? nlohmann::ordered_json(*use.accepted_by)
+                                                    : nlohmann::ordered_json(nullptr)}});
+  out << Text(nlohmann::ordered_json({{"plugins", std::move(uses)}})) << "\n";
+}
+
 // Page by page, so that any number of steps needs the memory of one page.
 absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& rest,
                            std::ostream& out) {
@@ -512,6 +534,7 @@ absl::StatusOr<int> Ledger(const RemoteArguments& arguments, const RestClient& r
       if (std::exchange(is_empty, false)) {
         if (!arguments.step) ShowParent(page.parent, arguments.json, out);
         ShowDataLeftOut(page.data_left_out, arguments.json, out);
+        ShowPlugins(page.plugins, arguments.json, out);
       }
       out << (arguments.json ? step.json + "\n" : PrintableLines(LedgerText(step)));
     }

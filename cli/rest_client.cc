@@ -30,6 +30,8 @@ void Read(const Json& object, const char* name, T& value) {
     if (it->is_string()) value = it->get<std::string>();
   } else if constexpr (std::is_integral_v<T>) {
     if (it->is_number_integer()) value = it->get<T>();
+  } else if constexpr (std::is_same_v<T, std::optional<std::string>>) {
+    if (it->is_string()) value = it->template get<std::string>();
   } else if constexpr (std::is_same_v<T, std::optional<int64_t>>) {
     if (it->is_number_integer()) value = it->template get<int64_t>();
   } else if constexpr (std::is_same_v<T, std::optional<double>>) {
@@ -102,6 +104,17 @@ void ReadProcesses(const Json& spec, JobAnswer& job) {
   Read(spec, "servers", job.servers);
   if (const auto workers = spec.find("workers"); workers != spec.end() && workers->is_object())
     Read(*workers, "max", job.most_workers);
+}
+
+std::vector<PluginUse> PluginsIn(const Json& object) {
+  std::vector<PluginUse> uses;
+  for (const Json& entry : ListIn(object, "plugins")) {
+    PluginUse& use = uses.emplace_back();
+    Read(entry, "from", use.from);
+    Read(entry, "file", use.file);
+    Read(entry, "accepted_by", use.accepted_by);
+  }
+  return uses;
 }
 
 std::string ParentIn(const Json& object) {
@@ -376,6 +389,7 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     step.validation = ValidationIn(entry);
   }
   Read(object, "next", page.next);
+  page.plugins = PluginsIn(object);
   return page;
 }
 
@@ -410,6 +424,7 @@ absl::StatusOr<LedgerPage> ParseLedger(const std::string& json) {
   Read(object, "next", page.next);
   Read(object, "data_left_out", page.data_left_out);
   page.parent = ParentIn(object);
+  page.plugins = PluginsIn(object);
   return page;
 }
 
@@ -444,16 +459,18 @@ absl::StatusOr<std::string> RestClient::Post(const std::string& path,
   return Send("POST", path, body);
 }
 
-absl::StatusOr<JobAnswer> RestClient::Submit(const std::string& id,
-                                             const std::string& spec_json) const {
-  const Json body = {{"id", id}, {"spec", Json::parse(spec_json)}};
+absl::StatusOr<JobAnswer> RestClient::Submit(const std::string& id, const std::string& spec_json,
+                                             const std::vector<std::string>& accept) const {
+  Json body = {{"id", id}, {"spec", Json::parse(spec_json)}};
+  if (!accept.empty()) body["accept"] = accept;
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/jobs", Text(body)));
   return ParseJobAnswer(answer);
 }
 
-absl::StatusOr<AdoptionAnswer> RestClient::Adopt(const std::string& folder,
-                                                 const std::string& id) const {
+absl::StatusOr<AdoptionAnswer> RestClient::Adopt(const std::string& folder, const std::string& id,
+                                                 const std::vector<std::string>& accept) const {
   Json body = {{"folder", folder}};
+  if (!accept.empty()) body["accept"] = accept;
   if (!id.empty()) body["id"] = id;
   MUSTER_ASSIGN_OR_RETURN(const std::string answer, Post("/v1/adoptions", Text(body)));
   return ParseAdoption(answer);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "lib/base/time.h"
 #include "lib/domain/history.h"
+#include "lib/domain/plugin_use.h"
 #include "lib/http/message.h"
 #include "lib/identity/tls_context.h"
 
@@ -238,14 +239,16 @@ struct LedgerStepAnswer {
 
 struct LedgerPage {
   std::vector<LedgerStepAnswer> steps;
-  int64_t next = -1;          // from where those follow; -1: there are none
-  std::string data_left_out;  // what of the data could not be read; empty: nothing
-  std::string parent;         // as JobAnswer's
+  int64_t next = -1;               // from where those follow; -1: there are none
+  std::string data_left_out;       // what of the data could not be read; empty: nothing
+  std::string parent;              // as JobAnswer's
+  std::vector<PluginUse> plugins;  // which file computed
 };
 
 struct HistoryPageAnswer {
   std::vector<HistoryStep> steps;
-  int64_t next = -1;  // from where those follow; -1: there are none
+  int64_t next = -1;               // from where those follow; -1: there are none
+  std::vector<PluginUse> plugins;  // which file computed
 };
 
 struct HostMemberAnswer {
@@ -323,10 +326,13 @@ class RestClient {
   // Without a coordinator; there are no events then.
   explicit RestClient(Exchange exchange) : exchange_(std::move(exchange)) {}
 
-  absl::StatusOr<JobAnswer> Submit(const std::string& id, const std::string& spec_json) const;
+  // `accept`: what of a job that goes on may be another than it was ("plugin").
+  absl::StatusOr<JobAnswer> Submit(const std::string& id, const std::string& spec_json,
+                                   const std::vector<std::string>& accept = {}) const;
   // The job of the newest whole checkpoint in a folder, an absolute path on the coordinator's
   // machine, which copies it meanwhile; `id` empty: as it was called.
-  absl::StatusOr<AdoptionAnswer> Adopt(const std::string& folder, const std::string& id) const;
+  absl::StatusOr<AdoptionAnswer> Adopt(const std::string& folder, const std::string& id,
+                                       const std::vector<std::string>& accept = {}) const;
   absl::StatusOr<AdoptionAnswer> Adoption(const std::string& adoption) const;
   // One page of the jobs in that state and namespace (empty: in any) with these labels
   // ("key=value,key=value").

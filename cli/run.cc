@@ -136,6 +136,7 @@ absl::StatusOr<JobRequest> RequestOf(const RunArguments& arguments, const RunPla
                      .lease = arguments.lease,
                      .thread_patience = arguments.thread_patience,
                      .plugins = arguments.plugins,
+                     .accept = arguments.accept,
                      .mlflow = arguments.mlflow,
                      .shows_details = arguments.details,
                      .id = plan.id,

@@ -30,6 +30,7 @@ absl::StatusOr<JobRequest> RequestFrom(const TrainArguments& arguments) {
   request.lease = arguments.lease;
   request.thread_patience = arguments.thread_patience;
   request.plugins = arguments.plugins;
+  request.accept = arguments.accept;
   request.mlflow = arguments.mlflow;
   request.shows_details = arguments.details;
   request.folder = arguments.dir.empty() ? FreshFolder(request.spec.runtime.name) : arguments.dir;

@@ -182,7 +182,7 @@ class TrainRun {
   void Follow() {
     hosts_watch_.reset();
     follower_ = std::make_unique<Follower>(
-        Rest(), result_.job.id, ToJson(request_.spec),
+        Rest(), result_.job.id, ToJson(request_.spec), request_.accept,
         [this](std::function<void()> call) { cluster_->Post(std::move(call)); },
         FollowerEvents{
             .on_job = [this](const JobAnswer& job) { OnJob(job); },

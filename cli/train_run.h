@@ -44,6 +44,7 @@ struct JobRequest {
   double lease = 0;                    // seconds, as in ClusterOptions
   int64_t thread_patience = 0;         // the same
   std::vector<std::string> plugins{};  // folders
+  std::vector<std::string> accept{};   // as of RestClient::Submit
   MlflowServer mlflow{};
   bool shows_details = false;       // learning rate and gradient norm in the progress
   std::string id;                   // of the job, where the folder holds none yet; empty: a new one

@@ -22,6 +22,7 @@ struct AdoptionSource {
   std::string folder;   // a job's checkpoint directory, absolute
   std::string id;       // empty: as it was called there
   std::string owner{};  // whose it will be; empty: nobody is asked who he is
+  Accepts accepts{};
 };
 
 struct AdoptionPlan {

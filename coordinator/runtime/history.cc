@@ -109,7 +109,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
   const NumericEnvironment& environment = *job.environment;
   const JobOfSteps of{training, environment.samples, TotalSteps(training, environment.samples),
                       MetricsIn(environment.tensors)};
-  HistoryPage page;
+  HistoryPage page{.plugins = PluginUsesOf(job)};
   for (size_t at = 0; at < records.size(); ++at) {
     if (records[at].record.step < from) continue;
     if (page.steps.size() == most) {

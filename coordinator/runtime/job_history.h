@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/domain/history.h"
+#include "lib/domain/plugin_use.h"
 
 namespace muster {
 
@@ -22,7 +23,8 @@ inline constexpr int64_t kMostHistorySteps = 10'000;
 // them.
 struct HistoryPage {
   std::vector<HistoryStep> steps;
-  std::optional<int64_t> next;  // the step from which those follow; nothing: there are none
+  std::optional<int64_t> next;       // the step from which those follow; nothing: there are none
+  std::vector<PluginUse> plugins{};  // which file computed; empty: a task that is part of Muster
 };
 
 }  // namespace muster

@@ -296,6 +296,41 @@ absl::StatusOr<LaneAccount> DecodeLanes(std::string_view bytes) {
   return LaneAccount(std::move(value));
 }
 
+std::string PluginField(size_t index) { return absl::StrCat("plugin/", index); }
+
+std::string EncodePluginChange(const PluginChange& change) {
+  return EncodeFields({{"lineage", absl::StrCat(change.lineage.value())},
+                       {"step", absl::StrCat(change.step.value())},
+                       {"before", change.before},
+                       {"after", change.after},
+                       {"by", change.by}});
+}
+
+absl::StatusOr<PluginChange> DecodePluginChange(std::string_view bytes) {
+  MUSTER_ASSIGN_OR_RETURN(Fields fields, DecodeFields(bytes));
+  FieldReader read(std::move(fields));
+  PluginChange change;
+  int64_t number = 0;
+  read.Number("lineage", number);
+  change.lineage = LineageNumber(number);
+  read.Number("step", number);
+  change.step = Step(number);
+  read.Text("before", change.before);
+  read.Text("after", change.after);
+  read.Text("by", change.by);
+  MUSTER_RETURN_IF_ERROR(read.status());
+  return change;
+}
+
+void ReadPlugins(FieldReader& read, JobJournal& job) {
+  for (size_t i = 0; read.Find(PluginField(i)) != nullptr; ++i)
+    read.Part(PluginField(i), DecodePluginChange, job.plugin_changes.emplace_back());
+  if (read.Find("accepted") == nullptr) return;
+  AcceptedPlugin& accepted = job.accepted.emplace();
+  read.Part("accepted", DecodeEnvironment, accepted.environment);
+  read.Text("accepted_by", accepted.by);
+}
+
 void ReadJob(FieldReader& read, JobJournal& job) {
   int64_t number = 0;
   read.Text("id", job.id);
@@ -357,6 +392,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
     job.retried = static_cast<int32_t>(number);
   }
   if (read.Find("owner") != nullptr) read.Text("owner", job.owner);
+  ReadPlugins(read, job);
 }
 
 std::string BitsOf(double number) { return Whole(std::bit_cast<uint64_t>(number)); }
@@ -478,6 +514,12 @@ std::string EncodeJob(const JournalEntry& entry) {
   }
   if (job.retried > 0) fields["retried"] = absl::StrCat(job.retried);
   if (!job.owner.empty()) fields["owner"] = job.owner;
+  for (size_t i = 0; i < job.plugin_changes.size(); ++i)
+    fields[PluginField(i)] = EncodePluginChange(job.plugin_changes[i]);
+  if (job.accepted) {
+    fields["accepted"] = EncodeEnvironment(job.accepted->environment);
+    fields["accepted_by"] = job.accepted->by;
+  }
   if (job.ending.enough_at) fields["enough_at"] = absl::StrCat(job.ending.enough_at->value());
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);

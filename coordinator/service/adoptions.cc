@@ -197,6 +197,7 @@ void Adoptions::Copy(const RecordPtr& record, const AdoptionPlan& plan,
                   *CheckpointFilesIn(CheckpointDir(root_, plan.id)), progress, stop);
   if (!made.ok()) return Drop(record, made.status());
   made->adopt.owner = record->source.owner;
+  made->adopt.accepts = record->source.accepts;
   const auto copy = std::make_shared<const AdoptedCopy>(*std::move(made));
   // Once it is decided the job has the copy, whatever becomes of the write.
   const auto decided = std::make_shared<bool>(false);

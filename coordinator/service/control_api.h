@@ -17,6 +17,7 @@
 #include "coordinator/state/rights.h"
 #include "lib/domain/history.h"
 #include "lib/domain/job.h"
+#include "lib/domain/plugin_use.h"
 
 namespace muster {
 
@@ -172,6 +173,7 @@ struct JobAudit {
   };
   std::vector<Fork> lineages;
   std::optional<ParentInfo> parent{};  // of a fork: its account begins with that state
+  std::vector<PluginUse> plugins{};    // which file computed; empty: a task that is part of Muster
 };
 
 // Which steps of the ledger are asked for.
@@ -211,6 +213,7 @@ struct JobLedger {
   std::optional<int64_t> next;    // the step from which to ask for those that follow; nothing: none
   std::string data_left_out{};    // for people: what of the data could not be read; empty: nothing
   std::optional<ParentInfo> parent{};  // of a fork: its steps begin at 0, with that state
+  std::vector<PluginUse> plugins{};    // as JobAudit's
 };
 
 struct JobDigest {
@@ -287,15 +290,16 @@ class JobApi {
   // stopping, is being deleted, or runs with other fields of the runtime specification.
   // kResourceExhausted: with it, all jobs that are kept would be more than may be.
   // kPermissionDenied: `caller` may not, or the job of that id is another's.
-  virtual void Submit(std::string id, JobSpec spec, const coordinator::Caller& caller,
-                      Reply<SubmittedJob> reply) = 0;
+  // `accepts` is of a job that goes on with this, and of no other.
+  virtual void Submit(std::string id, JobSpec spec, Accepts accepts,
+                      const coordinator::Caller& caller, Reply<SubmittedJob> reply) = 0;
   // A job of another cluster, from the newest whole checkpoint in `folder`, which the coordinator
   // can read; `id` empty: as it was called there. It is copied, and goes on from there. The answer
   // comes at once; the same folder and id while that is under way is the same adoption.
   // It is `caller`'s then. kAlreadyExists: there is a job of that id, or one is being adopted;
   // kUnavailable: too many adoptions are under way, too.
-  virtual void Adopt(std::string folder, std::string id, const coordinator::Caller& caller,
-                     Reply<AdoptionInfo> reply) = 0;
+  virtual void Adopt(std::string folder, std::string id, Accepts accepts,
+                     const coordinator::Caller& caller, Reply<AdoptionInfo> reply) = 0;
   // Those under way, and the last that ended, since the coordinator started. What it failed with:
   // kNotFound: no checkpoint lies there; kDataLoss: none that can be used; kFailedPrecondition: its
   // cluster lives, or the folder is where the job would lie here; kPermissionDenied: it may not be

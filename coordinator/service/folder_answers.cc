@@ -61,10 +61,10 @@ class FolderApi final : public JobApi {
   FolderApi(const Journal& journal, KnownJobs jobs, std::string root, std::string logs)
       : journal_(journal), jobs_(std::move(jobs)), root_(std::move(root)), logs_(std::move(logs)) {}
 
-  void Submit(std::string, JobSpec, const Caller&, Reply<SubmittedJob> reply) override {
+  void Submit(std::string, JobSpec, Accepts, const Caller&, Reply<SubmittedJob> reply) override {
     reply(NothingRuns());
   }
-  void Adopt(std::string, std::string, const Caller&, Reply<AdoptionInfo> reply) override {
+  void Adopt(std::string, std::string, Accepts, const Caller&, Reply<AdoptionInfo> reply) override {
     reply(NothingRuns());
   }
   void FindAdoption(const std::string&, Reply<AdoptionInfo> reply) override {

@@ -71,8 +71,8 @@ Forks::Forks(Driver& driver, const Journal& journal, std::string root, Decide de
       decide_(std::move(decide)),
       pick_(std::move(pick)) {}
 
-void Forks::Submit(const std::string& id, const JobSpec& spec, const Caller& caller,
-                   const JobApi::Reply<SubmittedJob>& replies) {
+void Forks::Submit(const std::string& id, const JobSpec& spec, Accepts accepts,
+                   const Caller& caller, const JobApi::Reply<SubmittedJob>& replies) {
   const JobApi::Reply<SubmittedJob> reply = Once(replies);
   // Null: the job is there, and what is submitted is decided as of any other.
   const auto record = std::make_shared<RecordPtr>();
@@ -83,7 +83,7 @@ void Forks::Submit(const std::string& id, const JobSpec& spec, const Caller& cal
       std::optional<ParentState>& parent = asked.training.initial.parent;
       const auto& held = (*known)->status.job.spec.training.initial.parent;
       if (held && NamesParent(*parent, *held)) parent = held;
-      return decide_(jobs, id, asked, caller, *created);
+      return decide_(jobs, id, asked, accepts, caller, *created);
     }
     MUSTER_ASSIGN_OR_RETURN(*record, Reserve(jobs, id, spec, caller, reply));
     return std::nullopt;
@@ -167,7 +167,7 @@ absl::StatusOr<Forks::RecordPtr> Forks::Plan(const KnownJobs& jobs, const std::s
     return FieldError("", not_forked->field, not_forked->why);
   MUSTER_RETURN_IF_ERROR(CheckSize(training, spec.training));
   bool created = false;
-  MUSTER_RETURN_IF_ERROR(decide_(jobs, id, spec, caller, created).status());
+  MUSTER_RETURN_IF_ERROR(decide_(jobs, id, spec, {}, caller, created).status());
   return record;
 }
 
@@ -215,7 +215,8 @@ void Forks::Copy(const RecordPtr& record, const std::stop_token& stop) {
   const auto decide = [this, record, decided,
                        fork](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
     bool created = false;
-    MUSTER_RETURN_IF_ERROR(decide_(jobs, fork->id, fork->spec, record->caller, created).status());
+    MUSTER_RETURN_IF_ERROR(
+        decide_(jobs, fork->id, fork->spec, {}, record->caller, created).status());
     *decided = true;
     return *fork;
   };

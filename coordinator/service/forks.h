@@ -26,7 +26,8 @@ class Forks {
  public:
   // What a submission of such a job decides; also told: whether there was none of that id.
   using Decide = std::function<absl::StatusOr<std::optional<Input>>(
-      const KnownJobs&, const std::string& id, const JobSpec&, const Caller&, bool& created)>;
+      const KnownJobs&, const std::string& id, const JobSpec&, Accepts, const Caller&,
+      bool& created)>;
   // The answer about a job that is there.
   using Pick =
       std::function<absl::StatusOr<JobInfo>(const absl::StatusOr<KnownJobs>&, const std::string&)>;
@@ -36,7 +37,7 @@ class Forks {
   Forks(Driver& driver, const Journal& journal, std::string root, Decide decide, Pick pick);
 
   // As JobApi::Submit, of a specification that was looked at and has a parent. Thread-safe.
-  void Submit(const std::string& id, const JobSpec& spec, const Caller& caller,
+  void Submit(const std::string& id, const JobSpec& spec, Accepts accepts, const Caller& caller,
               const JobApi::Reply<SubmittedJob>& reply);
   // kAlreadyExists: a job of that id is being forked. On the driver's thread: between this and the
   // decision that the job is taken no fork can reserve the id.

@@ -114,23 +114,23 @@ class Api final : public JobApi {
         forks_(
             driver, journal, root_,
             [this](const KnownJobs& jobs, const std::string& id, const JobSpec& spec,
-                   const Caller& caller,
-                   bool& created) { return Decide(jobs, id, spec, caller, created); },
+                   Accepts accepts, const Caller& caller,
+                   bool& created) { return Decide(jobs, id, spec, accepts, caller, created); },
             Pick) {}
 
-  void Submit(std::string id, JobSpec spec, const Caller& caller,
+  void Submit(std::string id, JobSpec spec, Accepts accepts, const Caller& caller,
               Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeJobId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
     if (const absl::Status bad = CheckPaths(spec.training); !bad.ok()) return reply(bad);
     if (const auto too_large = TooLargeForAJob(spec.training))
       return reply(FieldError("", too_large->field, too_large->reason));
-    if (IsFork(spec.training)) return forks_.Submit(id, spec, caller, reply);
+    if (IsFork(spec.training)) return forks_.Submit(id, spec, accepts, caller, reply);
     const auto created = std::make_shared<bool>(false);
-    const auto decide = [this, id, spec = std::move(spec), caller,
+    const auto decide = [this, id, spec = std::move(spec), accepts, caller,
                          created](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
       MUSTER_RETURN_IF_ERROR(forks_.CheckFree(id));
-      return Decide(jobs, id, spec, caller, *created);
+      return Decide(jobs, id, spec, accepts, caller, *created);
     };
     driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
       absl::StatusOr<JobInfo> info = Pick(jobs, id);
@@ -139,13 +139,13 @@ class Api final : public JobApi {
     });
   }
 
-  void Adopt(std::string folder, std::string id, const Caller& caller,
+  void Adopt(std::string folder, std::string id, Accepts accepts, const Caller& caller,
              Reply<AdoptionInfo> reply) override {
     if (const absl::Status bad = CheckFolder(folder); !bad.ok()) return reply(bad);
     if (!id.empty())
       if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
     if (const absl::Status taken = forks_.CheckFree(id); !taken.ok()) return reply(taken);
-    adoptions_.Begin({std::move(folder), std::move(id), caller.user}, std::move(reply));
+    adoptions_.Begin({std::move(folder), std::move(id), caller.user, accepts}, std::move(reply));
   }
 
   void FindAdoption(const std::string& adoption, Reply<AdoptionInfo> reply) override {
@@ -384,12 +384,12 @@ class Api final : public JobApi {
 
   // Of a submission, on the driver's thread.
   absl::StatusOr<std::optional<Input>> Decide(const KnownJobs& jobs, const std::string& id,
-                                              const JobSpec& spec, const Caller& caller,
-                                              bool& created) const {
+                                              const JobSpec& spec, Accepts accepts,
+                                              const Caller& caller, bool& created) const {
     MUSTER_RETURN_IF_ERROR(adoptions_.CheckFree(id));
     MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
-    MUSTER_ASSIGN_OR_RETURN(std::optional<Input> input, DecideSubmit(jobs, *known.quotas, id, spec,
-                                                                     caller, most_kept_, created));
+    MUSTER_ASSIGN_OR_RETURN(std::optional<Input> input,
+                            DecideSubmit(jobs, *known.quotas, id, spec, accepts, caller, created));
     if (!input) return input;
     MUSTER_RETURN_IF_ERROR(CheckQueued(known, id, spec.queue.name_space));
     return input;
@@ -438,9 +438,10 @@ class Api final : public JobApi {
         kSharesOfNamespaces, absl::StrCat("namespace ", name_space));
   }
 
-  static absl::StatusOr<std::optional<Input>> DecideSubmit(
-      const KnownJobs& jobs, const Quotas& quotas, const std::string& id, const JobSpec& spec,
-      const Caller& caller, const JobBudget& most_kept, bool& created) {
+  absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs, const Quotas& quotas,
+                                                    const std::string& id, const JobSpec& spec,
+                                                    Accepts accepts, const Caller& caller,
+                                                    bool& created) const {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
     // Here, as two may submit the same id at once.
@@ -450,7 +451,7 @@ class Api final : public JobApi {
     if (created) {
       MUSTER_RETURN_IF_ERROR(CheckPriority(caller, spec.queue, nullptr, quotas));
       MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
-      MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept, caller));
+      MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept_, caller));
       return coordinator::Submit{id, spec, caller.user};
     }
     const JobStatus& status = (*known)->status;
@@ -463,6 +464,9 @@ class Api final : public JobApi {
     if (Ended(status.job.phase) && !CanGoOn(status.job.phase) && !reopens) return std::nullopt;
     if (!Ended(status.job.phase)) {
       std::vector<std::string> other = RuntimeDifferences(status.job.spec, spec);
+      // While it has members, all of them have the file that they began with, and that binds.
+      if (accepts.plugin && !status.job.accepted && status.members.empty())
+        other.push_back(absl::StrCat("accept: ", kAcceptsPlugin));
       if (is_longer)
         for (std::string& more : TrainingDifferences(status.job.spec.training, spec.training))
           other.push_back(std::move(more));
@@ -475,8 +479,16 @@ class Api final : public JobApi {
       MUSTER_RETURN_IF_ERROR(CheckPriority(caller, spec.queue, &status.job.spec.queue, quotas));
       MUSTER_RETURN_IF_ERROR(CheckDeadline(status.job, spec.queue));
     }
-    MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept, caller));
-    return coordinator::Submit{id, spec};
+    MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept_, caller));
+    MUSTER_RETURN_IF_ERROR(CheckAccepts(status.job, accepts));
+    return coordinator::Submit{id, spec, "", accepts, caller.user};
+  }
+
+  static absl::Status CheckAccepts(const JobJournal& job, Accepts accepts) {
+    if (!accepts.plugin || job.plugin_changes.size() < kMostPluginChanges) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("job ", job.id, " has gone on with other plug-ins ", kMostPluginChanges,
+                     " times, which is the most: fork it"));
   }
 
   // Else whoever knows an id could take the job into a namespace of theirs.

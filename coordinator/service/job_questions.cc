@@ -283,6 +283,9 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
                     Describe(*parent), ", whose own ledger vouches for it");
   if (const std::string left_out = DataLeftOut(*job.environment); !left_out.empty())
     absl::StrAppend(&audit.conclusion, "; the data is without ", left_out);
+  audit.plugins = PluginUsesOf(job);
+  for (const std::string& change : DescribeChanges(audit.plugins))
+    absl::StrAppend(&audit.conclusion, "; ", change);
   audit.steps = report.steps;
   audit.full_epochs = report.full_epochs;
   audit.samples = report.samples;
@@ -517,6 +520,7 @@ absl::StatusOr<JobLedger> ReadLedger(const Journal& journal, const JobStatus& st
                                                          : ReadSteps(source, query, stop));
   ledger.data_left_out = DataLeftOut(*status.job.environment);
   ledger.parent = ParentOf(status.job.spec);
+  ledger.plugins = PluginUsesOf(status.job);
   return ledger;
 }
 

@@ -28,7 +28,25 @@ namespace {
 struct Submission {
   std::string id;
   JobSpec spec;
+  Accepts accepts{};
 };
+
+absl::StatusOr<Accepts> ReadAccepts(const Document& document) {
+  Accepts accepts;
+  const auto words = document.root.find("accept");
+  if (words == document.root.end()) return accepts;
+  if (!words->is_array()) return ErrorAt(document, "accept", "must be a list of words");
+  for (size_t i = 0; i < words->size(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string word,
+                            ReadText(document, FieldPath("accept", i), (*words)[i]));
+    if (word != kAcceptsPlugin)
+      return ErrorAt(
+          document, FieldPath("accept", i),
+          absl::StrCat("'", Cut(Printable(word)), "' is unknown; allowed: ", kAcceptsPlugin));
+    accepts.plugin = true;
+  }
+  return accepts;
+}
 
 absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   if (body.empty())
@@ -41,6 +59,7 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
     if (submission.id.empty())
       return ErrorAt(document, "id", "is empty; leave it out to have one made");
   }
+  MUSTER_ASSIGN_OR_RETURN(submission.accepts, ReadAccepts(document));
   const auto spec = document.root.find("spec");
   if (spec == document.root.end())
     return ErrorAt(document, "spec", "is missing: the job's specification");
@@ -60,7 +79,7 @@ void Submit(JobApi& api, Background* large_answers, Gate* gate, const http::Requ
                                  submission->id, submission->spec);
   }
   if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
-  api.Submit(submission->id, std::move(submission->spec), *caller,
+  api.Submit(submission->id, std::move(submission->spec), submission->accepts, *caller,
              Answering<SubmittedJob>(respond, large_answers));
 }
 
@@ -94,6 +113,7 @@ void Scale(JobApi& api, Background* large_answers, const Caller& caller,
 struct Adoption {
   std::string folder;
   std::string id;
+  Accepts accepts{};
 };
 
 absl::StatusOr<Adoption> ParseAdoption(const std::string& body) {
@@ -106,6 +126,7 @@ absl::StatusOr<Adoption> ParseAdoption(const std::string& body) {
   if (folder == document.root.end())
     return ErrorAt(document, "folder", "is missing: a job's folder of checkpoints");
   MUSTER_ASSIGN_OR_RETURN(adoption.folder, ReadText(document, "folder", *folder));
+  MUSTER_ASSIGN_OR_RETURN(adoption.accepts, ReadAccepts(document));
   if (const auto id = document.root.find("id"); id != document.root.end()) {
     MUSTER_ASSIGN_OR_RETURN(adoption.id, ReadText(document, "id", *id));
     if (adoption.id.empty())
@@ -123,7 +144,7 @@ void Adopt(JobApi& api, Gate* gate, const http::Request& request, const http::Re
     caller = gate->Enter(rights, OriginOf(rights, request), adoption->folder);
   }
   if (!caller.ok()) return respond.Send(RefusalOf(caller.status()));
-  api.Adopt(std::move(adoption->folder), std::move(adoption->id), *caller,
+  api.Adopt(std::move(adoption->folder), std::move(adoption->id), adoption->accepts, *caller,
             Answering<AdoptionInfo>(respond));
 }
 

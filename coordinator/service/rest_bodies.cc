@@ -11,6 +11,13 @@ Json Whole(int64_t min, int64_t max) {
   return {{"type", "integer"}, {"format", "int64"}, {"minimum", min}, {"maximum", max}};
 }
 
+Json Accepted() {
+  return {{"type", "array"}, {"items", {{"type", "string"}, {"enum", {kAcceptsPlugin}}}}};
+}
+constexpr char kAboutAccept[] =
+    "what may be another than it was, of a job that goes on with this: `plugin`, the file of its "
+    "task; left out: nothing";
+
 }  // namespace
 
 const Body& SubmissionBody() {
@@ -20,7 +27,8 @@ const Body& SubmissionBody() {
       .fields = {{"id", Words(),
                   "1 to 100 letters, digits, `.`, `_`, `-`, not beginning with `.` or `-`; left "
                   "out: one is made"},
-                 {"spec", RefTo("JobSpec"), "what is to be trained, and how", true}}};
+                 {"spec", RefTo("JobSpec"), "what is to be trained, and how", true},
+                 {"accept", Accepted(), kAboutAccept}}};
   return body;
 }
 
@@ -38,7 +46,8 @@ const Body& AdoptionBody() {
       *new Body{.name = "AdoptionRequest",
                 .about = "A job of another cluster, from its newest whole checkpoint.",
                 .fields = {{"folder", Words(), "absolute; the coordinator can read it", true},
-                           {"id", Words(), "of the job; left out: it keeps its own"}}};
+                           {"id", Words(), "of the job; left out: it keeps its own"},
+                           {"accept", Accepted(), kAboutAccept}}};
   return body;
 }
 

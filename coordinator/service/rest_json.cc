@@ -231,7 +231,20 @@ const Shape<JobAudit>& ShapeOf<JobAudit>() {
           "uses of samples that could not be read, and are not in `samples`"),
        Of("lanes", &A::lanes, "lanes that were looked at"),
        Of("lineages", &A::lineages, "the histories of the job"),
-       Of("parent", &A::parent, "the state that a fork's account begins with; null: it is none")}};
+       Of("parent", &A::parent, "the state that a fork's account begins with; null: it is none"),
+       Of("plugins", &A::plugins, "which file of a plug-in computed; empty: none")}};
+  return shape;
+}
+
+template <>
+const Shape<PluginUse>& ShapeOf<PluginUse>() {
+  using U = PluginUse;
+  static const auto& shape = *new Shape<U>{
+      "PluginUse",
+      "Which file the task came from, from a step on.",
+      {Of("from", &U::from, "the first of its steps"), Of("file", &U::file, "its name and SHA-256"),
+       Of("accepted_by", &U::accepted_by,
+          "who let the job go on with it; empty: nobody was asked; null: it began with it")}};
   return shape;
 }
 
@@ -275,7 +288,8 @@ const Shape<JobLedger>& ShapeOf<JobLedger>() {
        Of("data_left_out", &JobLedger::data_left_out,
           "what of the data could not be read; empty: nothing"),
        Of("parent", &JobLedger::parent,
-          "the state that a fork's account begins with; null: it is none")}};
+          "the state that a fork's account begins with; null: it is none"),
+       Of("plugins", &JobLedger::plugins, "which file of a plug-in computed; empty: none")}};
   return shape;
 }
 
@@ -315,7 +329,8 @@ const Shape<HistoryPage>& ShapeOf<HistoryPage>() {
       "History",
       "How the loss went, of the history that made the newest state.",
       {Of("steps", &HistoryPage::steps, "by step"),
-       Of("next", &HistoryPage::next, "`from` of the next request; null: none follow")}};
+       Of("next", &HistoryPage::next, "`from` of the next request; null: none follow"),
+       Of("plugins", &HistoryPage::plugins, "which file of a plug-in computed; empty: none")}};
   return shape;
 }
 

@@ -29,6 +29,8 @@ struct Submit {
   std::string id;
   JobSpec spec;
   std::string owner{};  // of a new job: the user who submits it; empty: nobody was asked
+  Accepts accepts{};    // of one that goes on
+  std::string by{};     // whoever accepts it; likewise
 };
 // A job of another cluster, of which a checkpoint was copied and committed here: the caller has
 // seen to it that there is no job of that id. It goes on from there.
@@ -39,6 +41,7 @@ struct Adopt {
   NumericEnvironment environment;
   std::string cause;    // for people: whose it was
   std::string owner{};  // the user who adopts it; empty: nobody was asked
+  Accepts accepts{};
 };
 // A job whose state(0) is a state of another one that was committed under this one's id, too: the
 // caller has seen to it that there is no job of that id.

@@ -83,13 +83,13 @@ void Coordinator::On(const Submit& submit) {
   const bool is_longer = known != nullptr && known->phase == JobPhase::kDone &&
                          !known->ending.enough_at &&
                          LengtheningOf(known->spec.training, submit.spec.training).is_possible();
-  if (known != nullptr && !CanGoOn(known->phase) && !is_longer)
-    return PutBack(submit.id, submit.spec);
+  if (known != nullptr && !CanGoOn(known->phase) && !is_longer) return PutBack(submit);
   if (job == nullptr) job = &jobs_.Add({.journal = {.id = submit.id, .owner = submit.owner}});
   job->journal.spec = submit.spec;
   job->journal.submission = next_submission_++;
   job->journal.retried = 0;
   job->journal.launch = {};
+  Accept(job->journal, submit.accepts, submit.by);
   Change(*job, Enqueue(*job, known == nullptr ? "submitted"
                              : is_longer      ? "submitted again, with more steps"
                                               : "submitted again, to go on"));
@@ -110,6 +110,7 @@ void Coordinator::On(const Adopt& adopt) {
   journal.lineages = {{manifest.lineage, LineageNumber(0), manifest.step, adopt.cause}};
   journal.tally = TallyOf(manifest);
   journal.recorded = manifest.step;
+  Accept(journal, adopt.accepts, adopt.owner);
   Change(job, Enqueue(job, adopt.cause));
 }
 
@@ -131,7 +132,9 @@ void Coordinator::On(const Fork& fork) {
 
 // A job that was cut off is submitted with another runtime specification, or with more steps: it
 // starts again, from its old place in the queue.
-void Coordinator::PutBack(const std::string& id, const JobSpec& spec) {
+void Coordinator::PutBack(const Submit& submit) {
+  const std::string& id = submit.id;
+  const JobSpec& spec = submit.spec;
   const JobJournal& known = *jobs_.Find(id);
   const JobRun* run = jobs_.RunOf(id);
   RuntimeSpec runtime = spec.runtime;
@@ -140,13 +143,16 @@ void Coordinator::PutBack(const std::string& id, const JobSpec& spec) {
   if (known.view) runtime.resume = known.resumes ? known.spec.runtime.resume : Resume{};
   RuntimeSpec compared = runtime;
   compared.resume = known.spec.runtime.resume;
-  const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared;
+  const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared &&
+                       (!submit.accepts.plugin || known.accepted);
   if (Ended(known.phase) || is_same || (run && run->HasMembers())) return;
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
   job.journal.launch = {};  // others, which are made as it says now
   JobSpec& held = job.journal.spec;
   held.runtime = std::move(runtime);
   if (LengtheningOf(held.training, spec.training).is_possible()) held.training = spec.training;
+  if (submit.accepts.plugin && !job.journal.accepted)
+    Accept(job.journal, submit.accepts, submit.by);
   Change(job, Enqueue(job, "submitted again with other fields"));
 }
 

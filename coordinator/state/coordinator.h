@@ -91,7 +91,7 @@ class Coordinator {
   void Pass(const std::string& id, const JobInput& input);  // to its run, if it has one
   void Change(StoredJob& job, std::vector<Action> actions);
   StoredJob& PutToRest(const std::string& id);
-  void PutBack(const std::string& id, const JobSpec& spec);
+  void PutBack(const Submit& submit);
   void PlaceAndTell();
   void PlaceWhatFits();
   void LookAtLaunches();

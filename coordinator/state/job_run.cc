@@ -517,13 +517,17 @@ bool JobRun::KnowsEnvironment(const Join& server) const {
 
 // From the first view on the environment is the job's, and that of an adopted one is from the
 // start. Before that, it is only what the live workers say of themselves: where no other is left, a
-// worker is compared with nothing.
+// worker is compared with nothing. Where another plug-in was accepted, that is so of what follows
+// from it, until the next view is active; the rest is compared with the steps so far.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
-  const bool is_held = journal_.view || AdoptedAt(journal_) > Step(0) ||
-                       join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
-  if (!is_held || !journal_.environment) return "";
+  const bool has_other = join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
+  const NumericEnvironment* of_steps = EnvironmentOfSteps(journal_);
+  const NumericEnvironment* held =
+      has_other && journal_.environment ? &*journal_.environment : of_steps;
+  if (held == nullptr) return "";
+  const NumericEnvironment &ours = *held, &theirs = join.environment;
   Differences differ;
-  const NumericEnvironment &ours = *journal_.environment, &theirs = join.environment;
+  const bool may_change = journal_.accepted && !has_other && IsOfOtherPlugin(theirs, ours);
   if (join.role == Role::kWorker) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
       differ.Add(absl::StrCat("data (", Plural(theirs.samples, "sample"), ", hash ",
@@ -531,16 +535,35 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
                               ours.data_hash, ")"));
     if (theirs.tensors != ours.tensors) differ.Add("tensors");
     for (const auto& [key, value] : ours.numeric)
-      if (theirs.numeric.count(key) == 0)
+      if (theirs.numeric.count(key) == 0 && !(may_change && FollowsFromPlugin(key)))
         differ.Add(absl::StrCat(key, " (none; the job has ", value, ")"));
   }
   for (const auto& [key, value] : theirs.numeric) {
     const auto known = ours.numeric.find(key);
     const std::string expected = known == ours.numeric.end() ? "none" : known->second;
-    if (value != expected)
+    if (value != expected && !(may_change && FollowsFromPlugin(key)))
       differ.Add(absl::StrCat(key, " (", value, "; the job has ", expected, ")"));
   }
   return differ.Text();
+}
+
+// What helps whoever joins with another file for the task, for people; empty: that does not.
+std::string JobRun::HowToAccept(const Join& join) const {
+  const NumericEnvironment* ours = EnvironmentOfSteps(journal_);
+  if (ours == nullptr || join.role != Role::kWorker || journal_.accepted ||
+      !IsOfOtherPlugin(join.environment, *ours))
+    return "";
+  const NumericEnvironment& theirs = join.environment;
+  const auto kept = [](std::map<std::string, std::string> numeric) {
+    std::erase_if(numeric, [](const auto& entry) { return FollowsFromPlugin(entry.first); });
+    return numeric;
+  };
+  if (theirs.samples != ours->samples || theirs.data_hash != ours->data_hash ||
+      theirs.tensors != ours->tensors || kept(theirs.numeric) != kept(ours->numeric))
+    return "";
+  return absl::StrCat(
+      "; put back the file that the job has, or let it go on with this one: muster resume ",
+      journal_.id, " --accept plugin (train, run and submit take that, too)");
 }
 
 // Why the two cannot work together, for people; empty: they have a form of the protocol in common.
@@ -694,10 +717,11 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
     code = kExitOtherEnvironment;
   } else if (const std::string differ = EnvironmentDifferences(join); !differ.empty()) {
     kind = kOtherEnvironment;
-    refusal = absl::StrCat(kind, ":", differ);
+    refusal = absl::StrCat(kind, ":", differ, HowToAccept(join));
     // Nothing binds yet but what was said by workers that may be gone for good.
-    const bool may_pass = !journal_.view && AdoptedAt(journal_) == Step(0) &&
-                          !HasOtherWorker(join, /*with_session=*/true);
+    const bool is_open = EnvironmentOfSteps(journal_) == nullptr ||
+                         (journal_.accepted && HasOtherWorker(join, /*with_session=*/false));
+    const bool may_pass = is_open && !HasOtherWorker(join, /*with_session=*/true);
     code = may_pass ? kExitLater : kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;

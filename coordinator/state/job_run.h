@@ -153,6 +153,7 @@ class JobRun {
   bool HasOtherWorker(const Join& join, bool with_session) const;
   bool KnowsEnvironment(const Join& server) const;
   std::string EnvironmentDifferences(const Join& join) const;
+  std::string HowToAccept(const Join& join) const;
   std::string WhyJournalIsOlder(const Join& join) const;  // empty: it is not
   bool IsOlderThan(const Join& join);
   bool IsReplaced(const Join& join) const;
@@ -213,6 +214,7 @@ class JobRun {
   PlanInput InputOfPlan(const Layout& layout) const;
   void Rewind(Planned& planned);
   void Activate();
+  std::string TakeAccepted(const View& view);
   void SayView(const std::string& event, const View& view);
   void SayRecovery(const std::string& cause, const Planned& planned, int64_t again);
   View ViewOfThisTerm() const;

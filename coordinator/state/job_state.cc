@@ -53,6 +53,29 @@ Step AdoptedAt(const JobJournal& job) {
   return job.lineages.empty() ? Step(0) : job.lineages.front().fork;
 }
 
+const NumericEnvironment* EnvironmentOfSteps(const JobJournal& job) {
+  if (job.accepted) return &job.accepted->environment;
+  const bool has_steps = job.view || AdoptedAt(job) > Step(0);
+  return has_steps && job.environment ? &*job.environment : nullptr;
+}
+
+void Accept(JobJournal& job, const Accepts& accepts, const std::string& by) {
+  const NumericEnvironment* held = EnvironmentOfSteps(job);
+  if (held == nullptr) return;  // nothing binds yet
+  NumericEnvironment environment = *held;
+  job.accepted.reset();
+  job.environment = environment;  // what was told since then made no step
+  if (accepts.plugin) job.accepted = {std::move(environment), by};
+}
+
+std::vector<PluginUse> PluginUsesOf(const JobJournal& job) {
+  const NumericEnvironment* held = EnvironmentOfSteps(job);
+  if (held == nullptr) return {};
+  const std::string first =
+      job.plugin_changes.empty() ? PluginOf(*held) : job.plugin_changes.front().before;
+  return PluginUses(first, AdoptedAt(job), job.plugin_changes, job.lineages);
+}
+
 std::string WhyNotDeleted(const JobJournal& job) {
   if (Ended(job.phase)) return "";
   return absl::StrCat("job ", job.id, " is ", std::string(PhaseName(job.phase)),

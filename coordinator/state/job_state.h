@@ -13,6 +13,7 @@
 #include "coordinator/state/signatures.h"
 #include "lib/base/time.h"
 #include "lib/domain/message.h"
+#include "lib/domain/plugin_use.h"
 
 namespace muster::coordinator {
 
@@ -81,6 +82,13 @@ struct JobLaunch {
   bool operator==(const JobLaunch&) const = default;
 };
 
+// A person lets the next view of a job have another file for its task. Lives until that view is
+// active: what workers say until then binds only while they live.
+struct AcceptedPlugin {
+  NumericEnvironment environment;  // of the steps so far
+  std::string by;                  // empty: nobody was asked who he is
+};
+
 struct JobJournal {
   std::string id;
   int64_t submission = 0;  // 1, 2, … in the order of submission
@@ -114,6 +122,8 @@ struct JobJournal {
   Duration ran{};         // over all its starts, while the coordinator was there to see it
   int32_t retried = 0;    // how often it was put back after it failed, since it was submitted last
   std::string owner{};    // the user who submitted it first; empty: nobody was asked
+  std::optional<AcceptedPlugin> accepted{};
+  std::vector<PluginChange> plugin_changes{};  // in the order in which they were accepted
 };
 
 // How many workers its last start was granted, with those that are to leave; 0: it never started.
@@ -126,6 +136,12 @@ std::string HostOfMember(const JobJournal& job, const std::string& member);
 // The step that the job was adopted at: its records begin there, and its numeric environment is
 // that of whoever did the steps below. 0: it began here.
 Step AdoptedAt(const JobJournal& job);
+
+// It goes on with what `accepts` says, and with nothing else that was accepted before and not used.
+void Accept(JobJournal& job, const Accepts& accepts, const std::string& by);
+// The environment that its steps so far were computed in; null: none were.
+const NumericEnvironment* EnvironmentOfSteps(const JobJournal& job);
+std::vector<PluginUse> PluginUsesOf(const JobJournal& job);
 
 // Why the job may not be deleted, for people; empty: it may.
 std::string WhyNotDeleted(const JobJournal& job);

@@ -385,15 +385,32 @@ void JobRun::Activate() {
   const JobPhase was = j.phase;
   j.phase = j.ending.stop_asked ? JobPhase::kStopping : JobPhase::kRunning;
   j.reason = planned.why;
+  const std::string accepted = TakeAccepted(planned.view);
   Persist();
   Do(ToMembers{IdsOf(planned.view.members), muster::Activate{ViewOfThisTerm()}});
   if (j.phase != was) SayPhase("");  // no text: people read it in the view's event
+  if (!accepted.empty()) Say("state", accepted);
   if (after_loss && !begins) {
     SayRecovery(formed.cause(), planned, j.lanes.recomputed() - before);
   } else {
     SayView(after_loss ? "recovery" : "view", planned.view);
   }
   GiveCommands();
+}
+
+// Whether its workers have another file for the task is certain now, and from which step on: that
+// is journalled with the view. Returns what people are told.
+std::string JobRun::TakeAccepted(const View& view) {
+  JobJournal& j = journal_;
+  if (!j.accepted) return "";
+  const AcceptedPlugin accepted = *std::exchange(j.accepted, std::nullopt);
+  const std::string before = PluginOf(accepted.environment), after = PluginOf(*j.environment);
+  if (before == after)
+    return "another plug-in was accepted and is not used: the workers have the one that the job "
+           "has";
+  j.plugin_changes.push_back({view.lineage, view.first_step, before, after, accepted.by});
+  const PluginUse was{0, before, std::nullopt};
+  return DescribeChanges({was, {view.first_step.value(), after, accepted.by}}).back();
 }
 
 void JobRun::SayView(const std::string& event, const View& view) {

@@ -131,7 +131,8 @@ std::string Make(Random& random) {
 // A part of a job's entry, by the message that its name stands for.
 std::string ChangedPart(const std::string& name, const std::string& value, Random& random) {
   using fuzz::ChangedMessage;
-  if (name == "environment") return ChangedMessage<v1::NumericEnvironment>(value, random);
+  if (name == "environment" || name == "accepted")
+    return ChangedMessage<v1::NumericEnvironment>(value, random);
   if (name == "view") return ChangedMessage<v1::View>(value, random);
   if (name == "fingerprint") return ChangedMessage<v1::FingerprintPart>(value, random);
   if (name.starts_with("lineage/")) return ChangedMessage<v1::Lineage>(value, random);
@@ -148,7 +149,7 @@ std::string ChangedFields(const std::string& bytes, Random& random) {
   const auto at = static_cast<int>(Below(random, static_cast<size_t>(fields.fields_size())));
   Fields::Field& field = *fields.mutable_fields(at);
   const bool nested = field.name() == "lanes" || field.name().starts_with("departed/") ||
-                      field.name().starts_with("placement/");
+                      field.name().starts_with("plugin/") || field.name().starts_with("placement/");
   switch (Below(random, 8)) {
     case 0: fields.mutable_fields()->DeleteSubrange(at, 1); break;
     case 1: *fields.add_fields() = Fields::Field(field); break;

@@ -23,7 +23,7 @@ constexpr int kMostRounds = 1000;
 // Answers everything about one job, and knows no other.
 class Api final : public JobApi {
  public:
-  void Submit(std::string id, JobSpec spec, const coordinator::Caller&,
+  void Submit(std::string id, JobSpec spec, Accepts, const coordinator::Caller&,
               Reply<SubmittedJob> reply) override {
     if (id == "gone") return reply(absl::FailedPreconditionError("it is being deleted"));
     JobInfo job;
@@ -31,7 +31,7 @@ class Api final : public JobApi {
     job.spec = std::make_shared<const JobSpec>(std::move(spec));
     reply(SubmittedJob{std::move(job), true});
   }
-  void Adopt(std::string folder, std::string id, const coordinator::Caller&,
+  void Adopt(std::string folder, std::string id, Accepts, const coordinator::Caller&,
              Reply<AdoptionInfo> reply) override {
     if (folder.empty()) return reply(absl::InvalidArgumentError("folder: is empty"));
     AdoptionInfo info;

@@ -125,6 +125,7 @@ std::vector<std::string> CommandOf(const TrainOptions& options) {
   for (const std::string& setting : options.settings)
     command.insert(command.end(), {"--set", setting});
   if (!options.plugins.empty()) command.insert(command.end(), {"--plugins", options.plugins});
+  for (const std::string& what : options.accept) command.insert(command.end(), {"--accept", what});
   if (options.faults.empty()) return command;
   std::string plan;
   for (const std::string& fault : options.faults) absl::StrAppend(&plan, "- ", fault, "\n");

@@ -39,6 +39,7 @@ struct TrainOptions {
   std::vector<std::string> faults;    // entries of a fault plan: "{at_step: 4, kill: worker-1}"
   std::vector<std::string> settings;  // "steps=4"
   std::string plugins{};              // folder; empty: none
+  std::vector<std::string> accept{};  // "plugin"
   // Is told each event when it comes.
   std::function<void(const nlohmann::json& event)> on_event{};
   // True: kill muster itself with SIGKILL now, which ends everything.

@@ -16,6 +16,7 @@
 #include "lib/base/time.h"
 #include "lib/domain/buckets.h"
 #include "lib/domain/left_out.h"
+#include "lib/domain/plugin_use.h"
 #include "lib/domain/samples.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
@@ -159,7 +160,7 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
     environment["validation_data_hash"] = measured.DataHash();
     if (const std::string left_out = measured.DataLeftOut(); !left_out.empty())
       environment["validation_data_left_out"] = left_out;
-    MUSTER_ASSIGN_OR_RETURN(environment["validation_probe"], ProbeMeasures(setup));
+    MUSTER_ASSIGN_OR_RETURN(environment[kValidationProbe], ProbeMeasures(setup));
   }
   if (const std::optional<InitialValues>& initial = first_state_->values()) {
     environment[kInitial] = initial->content_hash();
@@ -169,7 +170,7 @@ absl::StatusOr<std::map<std::string, std::string>> Trainer::NumericProperties(co
             setup.spec.training.initial.file, left_out.empty() ? "" : absl::StrCat("; ", left_out));
     if (!left_out.empty()) environment[kInitialLeftOut] = left_out;
   }
-  MUSTER_ASSIGN_OR_RETURN(environment["probe_lane"], ProbeLane(setup));
+  MUSTER_ASSIGN_OR_RETURN(environment[kProbeLane], ProbeLane(setup));
   if (setup.spec.training.sync_batch_norm) {
     std::vector<std::string> met;
     for (const size_t phase : phase_order_)

@@ -8,6 +8,7 @@
 
 #include "coordinator/service/grpc/call.h"
 #include "coordinator/service/new_job_id.h"
+#include "lib/base/printable.h"
 #include "lib/config/field_error.h"
 #include "lib/wire/job_codec_proto.h"
 #include "muster/v1/control.grpc.pb.h"
@@ -202,6 +203,18 @@ class WatcherEnd final : public JobWatcher {
   const std::function<bool()> stays_in_;
 };
 
+absl::StatusOr<Accepts> AcceptsOf(const google::protobuf::RepeatedPtrField<std::string>& words) {
+  Accepts accepts;
+  for (const std::string& word : words) {
+    if (word != kAcceptsPlugin)
+      return FieldError(
+          "", "accept",
+          absl::StrCat("'", Cut(Printable(word)), "' is unknown; allowed: ", kAcceptsPlugin));
+    accepts.plugin = true;
+  }
+  return accepts;
+}
+
 using J = v1::Jobs;
 using RawJobs =
     Stacked<J::Service, J::WithRawCallbackMethod_Submit, J::WithRawCallbackMethod_Adopt,
@@ -224,6 +237,8 @@ class JobsService final : public CallsTo<RawJobs, JobApi> {
                                      Call* call) {
       absl::StatusOr<JobSpec> spec = FromProto(asked.spec());
       if (!spec.ok()) return call->Refuse(spec.status());
+      const absl::StatusOr<Accepts> accepts = AcceptsOf(asked.accept());
+      if (!accepts.ok()) return call->Refuse(accepts.status());
       std::string id = asked.id();
       absl::StatusOr<Caller> caller = looked_at;
       if (gate() != nullptr) {
@@ -231,13 +246,17 @@ class JobsService final : public CallsTo<RawJobs, JobApi> {
         caller = gate()->EnterToSubmit(OriginOf(kMethod, *context), id, *spec);
       }
       if (!caller.ok()) return call->Refuse(caller.status());
-      api().Submit(id, *std::move(spec), *caller, AnswerOf<v1::SubmitResponse, SubmittedJob>(call));
+      api().Submit(id, *std::move(spec), *accepts, *caller,
+                   AnswerOf<v1::SubmitResponse, SubmittedJob>(call));
     };
     return Ask<v1::SubmitRequest>(kMethod, context, request, response, ask);
   }
   Unary* Adopt(Context* context, const Bytes* request, Bytes* response) override {
     const auto ask = [this](const v1::AdoptRequest& asked, const Caller& caller, Call* call) {
-      api().Adopt(asked.folder(), asked.id(), caller, AnswerOf<v1::Adoption, AdoptionInfo>(call));
+      const absl::StatusOr<Accepts> accepts = AcceptsOf(asked.accept());
+      if (!accepts.ok()) return call->Refuse(accepts.status());
+      api().Adopt(asked.folder(), asked.id(), *accepts, caller,
+                  AnswerOf<v1::Adoption, AdoptionInfo>(call));
     };
     return Ask<v1::AdoptRequest>("muster.v1.Jobs.Adopt", context, request, response, ask);
   }

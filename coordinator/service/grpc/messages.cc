@@ -119,6 +119,12 @@ void Fill(const JobFingerprints& from, v1::FingerprintsResponse& to) {
 }
 
 void Fill(const JobAudit& from, v1::AuditResponse& to) {
+  for (const PluginUse& use : from.plugins) {
+    v1::PluginUse& added = *to.add_plugins();
+    added.set_from(use.from);
+    added.set_file(use.file);
+    if (use.accepted_by) added.set_accepted_by(*use.accepted_by);
+  }
   if (from.parent) Fill(*from.parent, *to.mutable_parent());
   to.set_ok(from.ok);
   to.set_conclusion(from.conclusion);

@@ -85,6 +85,10 @@ JobJournal EverythingSet() {
   job.recorded = Step(9);
   job.deleting = true;
   job.owner = "ada";
+  job.plugin_changes = {{LineageNumber(1), Step(3), "a.so sha256:aa", "a.so sha256:bb", "ann"},
+                        {LineageNumber(2), Step(8), "a.so sha256:bb", "a.so sha256:cc", ""}};
+  job.accepted = {{.samples = 5, .data_hash = "d", .numeric = {{kPlugin, "a.so sha256:cc"}}},
+                  "bea"};
   return job;
 }
 
@@ -125,6 +129,11 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.recorded, b.recorded);
   EXPECT_EQ(a.deleting, b.deleting);
   EXPECT_EQ(a.owner, b.owner);
+  EXPECT_EQ(a.plugin_changes, b.plugin_changes);
+  ASSERT_EQ(a.accepted.has_value(), b.accepted.has_value());
+  if (!a.accepted) return;
+  EXPECT_EQ(a.accepted->environment, b.accepted->environment);
+  EXPECT_EQ(a.accepted->by, b.accepted->by);
 }
 
 // Its entry was last written when the ledger was not so far yet.

@@ -70,7 +70,7 @@ class JobApiTest : public DriverRig {
   static absl::Status SubmittedTo(JobApi& api, const std::string& id, const JobSpec& spec,
                                   const Caller& caller = Anybody()) {
     std::promise<absl::Status> answer;
-    api.Submit(id, spec, caller,
+    api.Submit(id, spec, {}, caller,
                [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
     return answer.get_future().get();
   }
@@ -179,7 +179,7 @@ class AdoptTest : public JobApiTest {
   absl::StatusOr<AdoptionInfo> Begun(JobApi& api, const std::string& folder,
                                      const std::string& id) {
     std::promise<absl::StatusOr<AdoptionInfo>> answer;
-    api.Adopt(folder, id, {"ada", UserRole::kAdmin, "*"},
+    api.Adopt(folder, id, {}, {"ada", UserRole::kAdmin, "*"},
               [&](absl::StatusOr<AdoptionInfo> info) { answer.set_value(std::move(info)); });
     return answer.get_future().get();
   }
@@ -537,7 +537,7 @@ class ForkTest : public JobApiTest {
   absl::StatusOr<SubmittedJob> Forked(const std::string& id, const JobSpec& spec,
                                       const Caller& caller = Anybody()) {
     std::promise<absl::StatusOr<SubmittedJob>> answer;
-    api_->Submit(id, spec, caller,
+    api_->Submit(id, spec, {}, caller,
                  [&](absl::StatusOr<SubmittedJob> job) { answer.set_value(std::move(job)); });
     return answer.get_future().get();
   }
@@ -608,7 +608,7 @@ TEST_F(ForkTest, ManyWhoAskForTheSameAtOnceGetTheSame) {
   constexpr int kMany = 8;
   Mailbox<absl::StatusOr<SubmittedJob>> answers;
   for (int i = 0; i < kMany; ++i)
-    api_->Submit("b", ForkSpec(), Anybody(),
+    api_->Submit("b", ForkSpec(), {}, Anybody(),
                  [&](absl::StatusOr<SubmittedJob> job) { answers.Post(std::move(job)); });
   for (int i = 0; i < kMany; ++i) {
     const auto answer = answers.TakeUntil(RealClock().Now() + kPatience);
@@ -735,7 +735,7 @@ TEST_F(ForkTest, TensorsAreCopiedWhateverTheGrid) {
 TEST_F(JobApiTest, AJobIsOfWhoeverSubmittedItAndOthersMayNotSubmitItAgain) {
   const auto submitted_by = [&](const std::string& user) {
     std::promise<absl::StatusOr<SubmittedJob>> answer;
-    api_->Submit("a", CountingSpec(1), {user, UserRole::kSubmitter, "*"},
+    api_->Submit("a", CountingSpec(1), {}, {user, UserRole::kSubmitter, "*"},
                  [&](absl::StatusOr<SubmittedJob> job) { answer.set_value(std::move(job)); });
     return answer.get_future().get();
   };
@@ -749,7 +749,7 @@ TEST_F(JobApiTest, AJobIsOfWhoeverSubmittedItAndOthersMayNotSubmitItAgain) {
 // The door has let them in, by an older picture: the job of that id was another one then.
 TEST_F(JobApiTest, WhoMayNotChangeAJobIsToldSoWhereItIsDecided) {
   std::promise<absl::Status> submitted;
-  api_->Submit("a", CountingSpec(1), {"ada", UserRole::kSubmitter, "default"},
+  api_->Submit("a", CountingSpec(1), {}, {"ada", UserRole::kSubmitter, "default"},
                [&](const absl::StatusOr<SubmittedJob>& j) { submitted.set_value(j.status()); });
   ASSERT_TRUE(submitted.get_future().get().ok());
   using Answer = JobApi::Reply<JobInfo>;
@@ -781,7 +781,7 @@ TEST_F(JobApiTest, ASubmitterRaisesNoPriorityInAnyWay) {
     JobSpec spec = CountingSpec(1);
     spec.queue.priority = priority;
     std::promise<absl::StatusCode> answer;
-    api_->Submit("a", spec, ada, [&](const absl::StatusOr<SubmittedJob>& job) {
+    api_->Submit("a", spec, {}, ada, [&](const absl::StatusOr<SubmittedJob>& job) {
       answer.set_value(job.status().code());
     });
     return answer.get_future().get();
@@ -1244,7 +1244,7 @@ TEST_F(JobApiTest, OneUserLeavesRoomForOthers) {
     JobSpec spec = CountingSpec(1);
     spec.queue.name_space = in;
     std::promise<absl::Status> answer;
-    api->Submit(id, spec, caller,
+    api->Submit(id, spec, {}, caller,
                 [&](const absl::StatusOr<SubmittedJob>& job) { answer.set_value(job.status()); });
     return answer.get_future().get();
   };

@@ -60,12 +60,12 @@ TEST(WritesUnderWay, AreLateOnceEachAndOnlyWhileTheyLast) {
 
 class ScriptedApi final : public JobApi {
  public:
-  void Submit(std::string, JobSpec, const coordinator::Caller&,
+  void Submit(std::string, JobSpec, Accepts, const coordinator::Caller&,
               Reply<SubmittedJob> reply) override {
     ++submitted_;
     reply(absl::UnavailableError("not scripted"));
   }
-  void Adopt(std::string folder, std::string id, const coordinator::Caller&,
+  void Adopt(std::string folder, std::string id, Accepts, const coordinator::Caller&,
              Reply<AdoptionInfo> reply) override {
     if (folder != "/there") return reply(Unscripted());
     AdoptionInfo info{.adoption = "1-7"};

@@ -41,13 +41,16 @@ constexpr size_t kRoom = 4 * kLarge;
 // Says what the test gives it, of any job.
 class ScriptedApi final : public JobApi {
  public:
-  void Submit(std::string, JobSpec, const Caller& caller, Reply<SubmittedJob> reply) override {
+  void Submit(std::string, JobSpec, Accepts accepts, const Caller& caller,
+              Reply<SubmittedJob> reply) override {
+    accepted = accepts;
     submitter = caller.user;
     if (page.jobs.empty()) return reply(Unscripted());
     reply(SubmittedJob{page.jobs.front(), true});
   }
-  void Adopt(std::string folder, std::string id, const coordinator::Caller& caller,
+  void Adopt(std::string folder, std::string id, Accepts accepts, const coordinator::Caller& caller,
              Reply<AdoptionInfo> reply) override {
+    accepted = accepts;
     asked_to_adopt = {std::move(folder), std::move(id)};
     adopted_by = caller.user;
     reply(adoption);
@@ -140,6 +143,7 @@ class ScriptedApi final : public JobApi {
   JobLedger ledger;
   LedgerQuery asked_of_ledger;
   std::string submitter;
+  Accepts accepted;
   std::atomic<int64_t> asked_from{-1};
   std::optional<EventPlace> asked_after;
 
@@ -386,9 +390,14 @@ TEST_F(RestTest, AnAdoptionNamesAFolderAndMayNameAnId) {
   EXPECT_EQ(api_.asked_to_adopt, (std::pair<std::string, std::string>("/old/a", "")));
   EXPECT_EQ(Json::parse(post(R"({"folder":"/old/a","id":"b"})").body)["adoption"], "1-7");
   EXPECT_EQ(api_.asked_to_adopt, (std::pair<std::string, std::string>("/old/a", "b")));
+  EXPECT_FALSE(api_.accepted.plugin);
+  EXPECT_EQ(post(R"({"folder":"/old/a","accept":["plugin"]})").status, 202);
+  EXPECT_TRUE(api_.accepted.plugin);
   for (const char* wrong :
        {"", "{}", "[]", R"({"folder":7})", R"({"folder":"/a","id":""})",
-        R"({"folder":"/a","as":"b"})", R"({"folder":"/a","id":7})", R"({"id":"b"})"})
+        R"({"folder":"/a","accept":"plugin"})", R"({"folder":"/a","accept":["data"]})",
+        R"({"folder":"/a","accept":[7]})", R"({"folder":"/a","as":"b"})",
+        R"({"folder":"/a","id":7})", R"({"id":"b"})"})
     EXPECT_EQ(post(wrong).status, 400) << wrong;
 }
 

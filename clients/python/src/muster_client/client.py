@@ -6,7 +6,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -46,7 +46,8 @@ class Client:
                  dir: str | os.PathLike[str] | None = None, timeout: float = 60.0, retry_for: float = 60.0) -> None:
         self._asker = Asker(find_place(url, token, ca, dir), timeout, retry_for)
 
-    def submit(self, spec: Mapping[str, Any] | str | os.PathLike[str], *, id: str | None = None) -> Job:
+    def submit(self, spec: Mapping[str, Any] | str | os.PathLike[str], *, id: str | None = None,
+               accept: Sequence[str] = ()) -> Job:
         """Submits a job, and returns at once: it is queued, or starts.
 
         `spec` is a specification (docs/job-spec.md) as a dict, or the path of a file with one, in YAML or JSON.
@@ -54,13 +55,18 @@ class Client:
 
         The same `id` with the same training specification is the same job, so this may be repeated; one that was
         stopped or failed goes on. Without `id` one is made of the name, and a lost answer starts no second job.
+        `accept=["plugin"]` lets a job that goes on have another plug-in than before; that stands in its ledger.
+
         Raises AlreadyExists where the id has another training specification, and InvalidArgument with the `field` of
         the specification that is not right.
         """
         said = spec_in(spec)
         if id is None:
             id = f"{said.get('name') or 'job'}-{secrets.token_hex(4)}"
-        return self._job("POST", "/v1/jobs", {"id": id, "spec": said})
+        body: dict[str, Any] = {"id": id, "spec": said}
+        if accept:
+            body["accept"] = list(accept)
+        return self._job("POST", "/v1/jobs", body)
 
     def get(self, job: str) -> Job:
         """The job as it is now."""
@@ -119,8 +125,8 @@ class Client:
         """Stops the job after a checkpoint, which takes a while (`wait`); `resume` lets it go on."""
         return self._job("POST", _path(job) + ":stop")
 
-    def resume(self, job: str, *, timeout: float) -> Job:
-        """Lets a job that was stopped or failed go on from its newest checkpoint.
+    def resume(self, job: str, *, timeout: float, accept: Sequence[str] = ()) -> Job:
+        """Lets a job that was stopped or failed go on from its newest checkpoint; `accept` as of `submit`.
 
         One that is stopping is waited for, `timeout` seconds at most; one that runs stays as it is.
         """
@@ -130,7 +136,7 @@ class Client:
         if now.state not in OVER:
             return now
         spec = {name: value for name, value in now.spec.items() if name != "resume"}
-        return self.submit(spec, id=job)
+        return self.submit(spec, id=job, accept=accept)
 
     def cancel(self, job: str) -> Job:
         """Ends the job for good, also one that was stopped or failed."""
