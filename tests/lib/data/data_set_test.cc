@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <numeric>
 #include <ostream>
 #include <set>
@@ -609,6 +611,96 @@ TEST(DataSet, AFileThatChangesIsNamed) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(file + ": it has changed since the job began"));
+}
+
+// What is read while a job runs is looked at each time, of every format that stays on disk.
+TEST(DataSet, AFileOfAnyFormatThatChangesIsNoticedWhereItIsRead) {
+  const std::string x = Npy("<i4", {2}, "12345678");
+  const struct {
+    const char* name;
+    std::string content;
+    DataFormat format;
+  } cases[] = {
+      {"x.npy", x, DataFormat::kNumpy},
+      {"x.npz", Zip({{"x.npy", x}}, false), DataFormat::kNumpy},
+      {"x.safetensors",
+       Safetensors(R"({"x":{"dtype":"I32","shape":[2],"data_offsets":[0,8]}})", "12345678"),
+       DataFormat::kSafetensors},
+      {"x.pt", Pt(PtPickle({"IntStorage", "0", 0, {2}, {1}}), {"12345678"}), DataFormat::kPt},
+      {"train-images-idx3-ubyte", Idx(8, {2, 2, 2}, "12345678"), DataFormat::kIdx},
+      {"10.bin", CifarRecord("\x03", 'a', 'b'), DataFormat::kCifar10},
+      {"100.bin", CifarRecord("\x03\x04", 'a', 'b'), DataFormat::kCifar100},
+      {"dog/1.png", Png(Slope(4, 4)), DataFormat::kImages},
+      {"dog/1.jpg", Jpeg(Slope(4, 4)), DataFormat::kImages},
+      {"0.tar", Tar({{"1.png", Png(Slope(4, 4))}, {"1.cls", "3"}}), DataFormat::kWebDataset},
+  };
+  const auto longer = [](const std::string& file) { std::ofstream(file, std::ios::app) << "more"; };
+  // Of the same size, and moved to its place.
+  const auto replaced = [](const std::string& file) {
+    fs::copy_file(file, file + ".new");
+    fs::last_write_time(file + ".new", fs::last_write_time(file) + std::chrono::seconds(1));
+    fs::rename(file + ".new", file);
+  };
+  const auto removed = [](const std::string& file) { fs::remove(file); };
+  const auto a_folder = [](const std::string& file) {
+    fs::remove(file);
+    fs::create_directory(file);
+  };
+  const std::vector<std::function<void(const std::string&)>> changes = {longer, replaced, removed,
+                                                                        a_folder};
+  for (const auto& one : cases)
+    for (size_t c = 0; c < changes.size(); ++c) {
+      SCOPED_TRACE(absl::StrCat(one.name, ", change ", c));
+      const Files files;
+      const std::string file = files.Write(one.name, one.content);
+      const auto set = Opened({.paths = {files.root()}, .format = one.format});
+      ASSERT_NE(set, nullptr);
+      ASSERT_TRUE(set->Read(0, std::vector<uint64_t>{0}).ok());
+      changes[c](file);
+      const absl::Status status = set->Read(0, std::vector<uint64_t>{0}).status();
+      EXPECT_TRUE(absl::IsDataLoss(status) && !IsBadSample(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(file));
+    }
+}
+
+// The others are read once: a job goes on with what it has, and who starts later has another hash.
+TEST(DataSet, AFileThatIsHeldInMemoryChangesTheHashOfWhoStartsLater) {
+  const std::string x = Npy("<i4", {2}, "12345678"), y = Npy("<i4", {2}, "1234567!");
+  const struct {
+    const char* name;
+    std::string before, after;
+    DataSpec data;
+  } cases[] = {
+      {"a.csv", "x\n1\n2\n", "x\n1\n3\n", {.format = DataFormat::kCsv}},
+      {"a.txt", "abcd", "abce", {.shape = {2}}},
+      {"a.npz",
+       Zip({{"x.npy", x}}, true),
+       Zip({{"x.npy", y}}, true),
+       {.format = DataFormat::kNumpy}},
+      {"a.pt",
+       Pt(PtPickle({"IntStorage", "0", 0, {2}, {1}}), {"12345678"}, true),
+       Pt(PtPickle({"IntStorage", "0", 0, {2}, {1}}), {"1234567!"}, true),
+       {.format = DataFormat::kPt}},
+      {"train-images-idx3-ubyte.gz",
+       Gzip(Idx(8, {2, 2, 2}, "12345678")),
+       Gzip(Idx(8, {2, 2, 2}, "1234567!")),
+       {.format = DataFormat::kIdx}},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.name);
+    const Files files;
+    files.Write(one.name, one.before);
+    DataSpec data = one.data;
+    data.paths = {files.root()};
+    const auto set = Opened(data);
+    ASSERT_NE(set, nullptr);
+    const std::vector<std::byte> first = Read<std::byte>(*set, 0, {0, 1});
+    files.Write(one.name, one.after);
+    EXPECT_EQ(Read<std::byte>(*set, 0, {0, 1}), first);
+    const auto later = Opened(data);
+    ASSERT_NE(later, nullptr);
+    EXPECT_NE(later->ContentHash(), set->ContentHash());
+  }
 }
 
 TEST(DataSet, ASampleThatIsNotThereIsRefused) {
