@@ -1,5 +1,9 @@
 // muster-worker: one worker process of one job. The main thread trains.
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,7 +12,9 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
@@ -87,12 +93,29 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   return absl::OkStatus();
 }
 
+// A task that calls exit would end this process with what it says, and 0 means that all is done.
+std::atomic<bool> ends_by_itself = false;
+
+void RefuseExit() {
+  if (ends_by_itself) return;
+  constexpr absl::string_view kWords =
+      "what the task or its plug-in runs has called exit; let it return an error or throw\n";
+  static_cast<void>(!write(STDERR_FILENO, kWords.data(), kWords.size()));
+  std::_Exit(kExitFailed);
+}
+
+[[noreturn]] void End(int exit_code) {
+  ends_by_itself = true;
+  EndProcess(exit_code);
+}
+
 }  // namespace
 }  // namespace muster::worker
 
 int main(int argc, char** argv) {
+  std::atexit(muster::worker::RefuseExit);
   if (const std::optional<int> code = muster::worker::RunCommand(argc, argv))
-    muster::worker::EndProcess(*code);
+    muster::worker::End(*code);
   std::string dir = ".", lane_file;
   std::vector<std::string> plugin_folders;
   muster::MemberProgram program;
@@ -122,5 +145,5 @@ int main(int argc, char** argv) {
     if (lane_file.empty()) lane_file = dir + "/run/" + options.name + ".lanes";
     return muster::worker::Train(process, lane_file, plugin_folders);
   };
-  muster::worker::EndProcess(muster::RunMember(argc, argv, program));
+  muster::worker::End(muster::RunMember(argc, argv, program));
 }

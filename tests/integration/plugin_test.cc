@@ -174,6 +174,57 @@ TEST(PluginTest, ATrainedModelIsMeasuredWithoutItsCluster) {
   EXPECT_THAT(wider.output(), HasSubstr("other tensors than the checkpoint has"));
 }
 
+// What no task comes from is said beside the tasks that there are, in one sentence.
+struct NoPlugin {
+  const char* name;
+  const char* library;  // of the tests' own; or what is written in its place
+  const char* says;
+};
+constexpr NoPlugin kNoPlugins[] = {
+    {"no function", "odd_NO_SYMBOL", "it exports no function muster_plugin"},
+    {"an older interface", "odd_OLD_INTERFACE",
+     "version 0 of the interface of plug-ins, and this muster"},
+    {"another muster", "odd_OTHER_MUSTER", "built with muster 0.0.9, and this muster with "},
+    {"another LibTorch", "odd_OTHER_TORCH", "built with LibTorch 1.13.1, and this muster with "},
+    {"throws", "odd_THROWS", "throws when it is loaded: no plug-in today"},
+    {"a missing symbol", "odd_UNDEFINED", "it cannot be loaded: undefined symbol: "},
+    {"a script", "#!/bin/sh", "it cannot be loaded: "},
+    {"half a library",
+     "\x7f"
+     "ELF",
+     "it cannot be loaded: "},
+    {"nothing", "", "it cannot be loaded: "},
+    {"a folder", "/", "it is no file"}};
+
+TEST(PluginTest, WhatCannotBeLoadedIsNamedWithTheReason) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml";
+  WriteFile(spec, OddSpec("as it should"));
+  for (const NoPlugin& row : kNoPlugins) {
+    SCOPED_TRACE(row.name);
+    const std::string plugins = folder / NameOf(row.name), file = plugins + "/odd.so";
+    std::filesystem::create_directory(plugins);
+    if (row.library == std::string("/"))
+      std::filesystem::create_directory(file);
+    else if (row.library[0] == 'o')
+      std::filesystem::copy_file(
+          absl::StrCat(MUSTER_TEST_PLUGINS "/", row.library, "/", row.library, ".so"), file);
+    else
+      WriteFile(file, row.library);
+    Program check({kMuster, "check", spec, "--plugins", plugins});
+    EXPECT_EQ(check.End(), kExitBadConfiguration) << check.output();
+    EXPECT_THAT(check.output(), AllOf(HasSubstr("task: 'odd' is unknown; there are code-lm"),
+                                      HasSubstr(file + ": "), HasSubstr(row.says)));
+    EXPECT_EQ(check.output().find('\n'), check.output().size() - 1) << check.output();
+  }
+  // And a whole job of it.
+  const TrainRun run = Train({.spec = OddSpec("as it should"),
+                              .dir = folder / "job",
+                              .plugins = folder / NameOf("another muster")});
+  EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
+  EXPECT_THAT(ErrorOf(run), HasSubstr("built with muster 0.0.9"));
+}
+
 struct Oddity {
   const char* does;
   int code;
@@ -202,7 +253,46 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"throws in a hook", kExitFailed, "task odd throws: no hook"},
         Oddity{"is never ready", kExitBadConfiguration, "has not told that tensor 0 is ready"},
         Oddity{"finds bad data", kExitBadData, "rows.csv:7: no number"},
+        Oddity{"has other tensors when asked again", kExitDone, ""},
         Oddity{"has no number", kExitNotFinite, "not finite"}),
+    [](const auto& instance) { return NameOf(instance.param.does); });
+
+// Likewise of a module of LibTorch.
+class OddModuleTest : public testing::TestWithParam<Oddity> {};
+
+TEST_P(OddModuleTest, EndsInOneSentenceWithItsExitCode) {
+  const Folder folder;
+  const TrainRun run = Train(
+      {.spec = absl::StrCat("name: odd\ntask: odd-module\nparameters: {does: ", GetParam().does,
+                            "}\nbatch: 4\nlanes: 2\nsteps: 2\nrestarts: 0\n"),
+       .dir = folder / "job",
+       .plugins = MUSTER_TEST_PLUGINS "/odd_module"});
+  EXPECT_EQ(run.exit_code, GetParam().code) << run.Trace();
+  EXPECT_THAT(ErrorOf(run), HasSubstr(GetParam().says)) << run.Trace();
+}
+INSTANTIATE_TEST_SUITE_P(
+    Oddities, OddModuleTest,
+    testing::Values(Oddity{"as it should", kExitDone, ""},
+                    Oddity{"throws in forward", kExitFailed, "no forward"},
+                    Oddity{"throws a number", kExitFailed, "task odd-module throws"},
+                    Oddity{"throws in a hook", kExitFailed, "no hook"},
+                    Oddity{"throws a number in a hook", kExitFailed, "task odd-module throws"},
+                    Oddity{"has no number", kExitNotFinite, "not finite"},
+                    Oddity{"gives many losses the second time", kExitFailed, "LibTorch: "},
+                    Oddity{"gives nothing", kExitFailed, "LibTorch: "},
+                    Oddity{"forgets the gradient", kExitFailed, "does not require grad"},
+                    Oddity{"makes a parameter larger the second time", kExitFailed, "LibTorch: "},
+                    Oddity{"makes a buffer larger the second time", kExitBadConfiguration,
+                           "buffer 'count' must be contiguous and keep its shape and type"},
+                    Oddity{"leaves a larger gradient", kExitBadConfiguration,
+                           "the gradient of parameter 'unused' is not of its shape and type"},
+                    Oddity{"leaves a gradient of doubles", kExitBadConfiguration,
+                           "the gradient of parameter 'unused' is not of its shape and type"},
+                    Oddity{"leaves no gradient", kExitBadConfiguration,
+                           "the gradient of parameter 'unused' is not of its shape and type"},
+                    Oddity{"calls exit", kExitFailed,
+                           "has called exit; let it return an error or throw"},
+                    Oddity{"aborts", kExitFailed, "worker-0"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 
 }  // namespace

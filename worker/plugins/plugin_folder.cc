@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/status.h"
 #include "lib/domain/job.h"
@@ -112,8 +113,11 @@ absl::StatusOr<std::vector<TaskType>> TasksOf(const Plugin& plugin) {
 absl::StatusOr<std::vector<TaskType>> Load(const std::string& path) {
   // What it needs of others is found now, not in the middle of a step.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
-    return absl::InvalidArgumentError(absl::StrCat("it cannot be loaded: ", dlerror()));
+  if (library == nullptr) {
+    absl::string_view why = dlerror();
+    absl::ConsumePrefix(&why, path + ": ");  // whoever tells of it names the file
+    return absl::InvalidArgumentError(absl::StrCat("it cannot be loaded: ", why));
+  }
   const auto entry = reinterpret_cast<const Plugin* (*)()>(dlsym(library, "muster_plugin"));
   if (entry == nullptr)
     return absl::InvalidArgumentError(

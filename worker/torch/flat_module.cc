@@ -280,6 +280,12 @@ void FlatModule::Finish(size_t parameter) {
   announced_[parameter] = true;
   const at::Tensor& gradient = parameters_[parameter].grad();
   const absl::Span<float> place = Within(sink_->gradient, parameter);
+  // A module may have put another tensor in its place.
+  if (!gradient.defined() || gradient.scalar_type() != at::kFloat ||
+      gradient.sizes() != specs_[parameter].shape)
+    throw TaskError(absl::FailedPreconditionError(
+        absl::StrCat("the gradient of parameter '", specs_[parameter].name,
+                     "' is not of its shape and type; leave it to LibTorch")));
   if (gradient.const_data_ptr() != place.data()) {
     CopyFloats(ValuesOf(gradient.contiguous()), place, copied_);
     ++copied_gradients_;

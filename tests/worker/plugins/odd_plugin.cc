@@ -14,6 +14,11 @@
 #define BAD_NAME 8
 #define BAD_DEFAULT 9
 #define NO_RULE 10
+#define UNDEFINED 11
+
+#if ODDITY == UNDEFINED
+int WhatNobodyHas();
+#endif
 
 namespace {
 
@@ -21,6 +26,8 @@ namespace {
   muster::TaskType type = muster::OddType();
 #if ODDITY == THROWS
   throw std::runtime_error("no plug-in today");
+#elif ODDITY == UNDEFINED
+  return std::vector<muster::TaskType>(static_cast<size_t>(WhatNobodyHas()));
 #elif ODDITY == NO_TASK
   return {};
 #elif ODDITY == TAKEN_NAME
