@@ -43,7 +43,10 @@ class DataTest(unittest.TestCase):
         spec = self.path('job', 'job.yaml')
         with open(spec, 'w') as out:
             out.write(f'task: any\nsteps: 1\ndata: {{paths: [{paths or self.path("data")}], {fields}}}\n')
-        done = subprocess.run([PROGRAM, spec], capture_output=True, timeout=60)
+        return self.printed(spec)
+
+    def printed(self, *words):
+        done = subprocess.run([PROGRAM, *words], capture_output=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stderr.decode())
         head, _, data = done.stdout.partition(b'\n\n')
         arrays = {}
@@ -162,6 +165,51 @@ class DataTest(unittest.TestCase):
         theirs = (images / 255 - mean[:, None, None]) / deviation[:, None, None]
         np.testing.assert_array_equal(ours['image'], theirs.astype(np.float32))
         np.testing.assert_array_equal(ours['label'], range(4))
+
+    # The fine label stands behind the coarse one.
+    def test_cifar100(self):
+        images = self.random.integers(0, 256, size=(5, 3, 32, 32)).astype(np.uint8)
+        labels = self.random.integers(0, [20, 100], size=(5, 2)).astype(np.uint8)
+        with open(self.path('data', 'train.bin'), 'wb') as out:
+            for (coarse, fine), image in zip(labels, images):
+                out.write(bytes([coarse, fine]) + image.tobytes())
+        records = np.fromfile(self.path('data', 'train.bin'), np.uint8).reshape(-1, 2 + 3072)
+        ours = self.read('format: cifar100')
+        np.testing.assert_array_equal(ours['image'], (records[:, 2:].reshape(-1, 3, 32, 32) / 255).astype(np.float32))
+        np.testing.assert_array_equal(ours['label'], records[:, 1])
+
+    # Samples of so many bytes of all files, one after the other with a zero between two; what is left at the end is none.
+    def test_text(self):
+        for name, content in (('a.txt', 'naïve\r\n'.encode() * 7), ('b/c.txt', bytes(range(256))), ('d.txt', b'')):
+            with open(self.path('data', *name.split('/')), 'wb') as out:
+                out.write(content)
+        theirs = bytearray()
+        for folder, folders, names in os.walk(self.path('data')):
+            folders.sort()
+            for name in sorted(names):
+                with open(os.path.join(folder, name), 'rb') as file:
+                    content = file.read()
+                theirs += (b'\0' if theirs and content else b'') + content
+        ours = self.read('format: text, shape: [13]')
+        rows = len(theirs) // 13
+        np.testing.assert_array_equal(ours['input'], np.frombuffer(theirs[:rows * 13], np.uint8).reshape(rows, 13))
+
+    # What a plug-in's own data set, which holds its samples in memory, gives back of numpy's bytes.
+    def test_memory(self):
+        arrays = {'x': self.random.normal(size=(9, 2, 3)).astype(np.float32), 'd': self.random.normal(size=(9, 1)),
+                  'h': self.random.normal(size=(9, 4)).astype(np.float16), 'm': self.random.normal(size=9) > 0,
+                  'b': self.random.integers(0, 256, size=(9, 5)).astype(np.uint8),
+                  'y': self.random.integers(-2**62, 2**62, size=9)}
+        words = []
+        for name, array in arrays.items():
+            path = self.path('memory', name)
+            array.tofile(path)
+            words += [name, array.dtype.name, ','.join(map(str, array.shape[1:])) or '-', path]
+        ours = self.printed(*words)
+        self.assertEqual(list(ours), list(arrays))
+        for name, array in arrays.items():
+            self.assertEqual(ours[name].dtype, array.dtype)
+            np.testing.assert_array_equal(ours[name], array, err_msg=name)
 
     def pictures(self):
         """(name, PIL's image): slopes with noise, so that neither decoder nor filter has an easy time."""

@@ -2,20 +2,34 @@
 // "name type dimensions" for each field, an empty line, and then the bytes of each field.
 //
 // usage: print_data_set JOB.yaml
+//        print_data_set NAME TYPE DIMENSIONS FILE…    of a data set in memory: FILE holds a field's
+//                                                     rows, DIMENSIONS are those of one: 2,3 or -
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "lib/base/status.h"
 #include "lib/wire/job_codec.h"
 #include "muster/data_set.h"
 
 namespace muster {
 namespace {
+
+absl::StatusOr<std::string> ContentOf(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return absl::NotFoundError(file);
+  return std::string{std::istreambuf_iterator<char>(in), {}};
+}
 
 const char* NameOf(TensorType type) {
   switch (type) {
@@ -33,11 +47,31 @@ const char* NameOf(TensorType type) {
   return "";
 }
 
-absl::Status Print(const std::string& file) {
-  std::ifstream in(file);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+absl::StatusOr<std::unique_ptr<DataSet>> OfJob(const std::string& file) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ContentOf(file));
   MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, ParseJobYaml(text, file, {}));
-  MUSTER_ASSIGN_OR_RETURN(const auto set, OpenDataSet(spec.training.data, spec.training.seed));
+  return OpenDataSet(spec.training.data, spec.training.seed);
+}
+
+absl::StatusOr<std::unique_ptr<DataSet>> InMemory(absl::Span<char* const> words) {
+  std::vector<DataField> fields;
+  std::vector<std::string> rows;
+  for (; words.size() >= 4; words.remove_prefix(4)) {
+    DataField& field = fields.emplace_back(DataField{.name = words[0]});
+    int type = 0;
+    while (NameOf(static_cast<TensorType>(type)) != absl::string_view(words[1]))
+      if (++type > static_cast<int>(TensorType::kBool)) return absl::NotFoundError(words[1]);
+    field.type = static_cast<TensorType>(type);
+    for (const absl::string_view size : absl::StrSplit(words[2], ','))
+      if (int64_t number = 0; absl::SimpleAtoi(size, &number)) field.shape.push_back(number);
+    MUSTER_ASSIGN_OR_RETURN(std::string bytes, ContentOf(words[3]));
+    rows.push_back(std::move(bytes));
+  }
+  return DataSetInMemory(fields, std::move(rows));
+}
+
+absl::Status Print(absl::StatusOr<std::unique_ptr<DataSet>> opened) {
+  MUSTER_ASSIGN_OR_RETURN(const auto set, std::move(opened));
   std::vector<uint64_t> ids(set->Samples());
   std::iota(ids.begin(), ids.end(), 0);
   MUSTER_ASSIGN_OR_RETURN(const Batch batch, set->Read(0, ids));
@@ -55,11 +89,13 @@ absl::Status Print(const std::string& file) {
 }  // namespace muster
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: print_data_set JOB.yaml\n";
+  if (argc != 2 && (argc < 5 || argc % 4 != 1)) {
+    std::cerr << "usage: print_data_set JOB.yaml, or NAME TYPE DIMENSIONS FILE…\n";
     return 64;
   }
-  const absl::Status status = muster::Print(argv[1]);
+  const absl::Status status =
+      muster::Print(argc == 2 ? muster::OfJob(argv[1])
+                              : muster::InMemory({argv + 1, static_cast<size_t>(argc - 1)}));
   if (status.ok()) return 0;
   std::cerr << status << "\n";
   return 1;
