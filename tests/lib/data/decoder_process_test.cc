@@ -263,7 +263,8 @@ TEST(WireReader, BelievesNoLength) {
   EXPECT_FALSE(reader.AtEnd());
   EXPECT_EQ(reader.Number(), 9u);
   EXPECT_TRUE(reader.AtEnd());
-  WireReader long_text(WireWriter().Number(~uint64_t{0}).bytes());
+  const std::string too_long = WireWriter().Number(~uint64_t{0}).bytes();
+  WireReader long_text(too_long);
   EXPECT_EQ(long_text.Text(), "");
   EXPECT_FALSE(long_text.ok());
 }
