@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "lib/base/status.h"
@@ -38,6 +39,11 @@ std::optional<uint64_t> Number(absl::string_view field) {
 
 absl::string_view UpToZero(absl::string_view field) { return field.substr(0, field.find('\0')); }
 
+// Of such a file only the parts that are not zero stand here, behind a list of them.
+absl::Status IsSparse(const ByteSource& tar, uint64_t at) {
+  return BadAt(tar, at, "a sparse file stands here; make the archive without --sparse");
+}
+
 bool ChecksumFits(absl::string_view header) {
   uint64_t sum = 0;
   for (size_t i = 0; i < header.size(); ++i)
@@ -58,6 +64,7 @@ absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view recor
     const std::pair<absl::string_view, absl::string_view> pair =
         absl::StrSplit(records.substr(blank + 1, length - blank - 2), absl::MaxSplits('=', 1));
     uint64_t number = 0;
+    if (absl::StartsWith(pair.first, "GNU.sparse.")) return IsSparse(tar, at);
     if (pair.first == "path") name = std::string(pair.second);
     if (pair.first == "size") {
       if (!absl::SimpleAtoi(pair.second, &number)) return BadAt(tar, at, "a size of pax is broken");
@@ -84,6 +91,7 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
     const char kind = header[156];
     const uint64_t bytes =
         kind != 'x' && !long_size.empty() ? long_size[0] : field.value_or(tar.size());
+    if (kind == 'S') return IsSparse(tar, at);
     const uint64_t begin = at + kBlock;
     if (!field || bytes > tar.size() - begin)
       return BadAt(tar, at,

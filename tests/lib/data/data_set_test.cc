@@ -828,6 +828,13 @@ std::string With(std::string bytes, size_t at, const std::string& other) {
 // As one that was cut off between two files.
 std::string WithoutTheEnd(const std::string& tar) { return tar.substr(0, tar.size() - 1024); }
 
+// Of the first file.
+std::string WithKind(std::string tar, char kind) {
+  const unsigned sum = static_cast<unsigned>(std::stoul(tar.substr(148, 6), nullptr, 8));
+  tar = With(tar, 148, absl::StrFormat("%06o", sum + kind - tar[156]));
+  return With(tar, 156, std::string(1, kind));
+}
+
 std::vector<Broken> BrokenTables() {
   using enum DataFormat;
   return {
@@ -961,6 +968,11 @@ std::vector<Broken> BrokenOthers() {
       {"TarCutOff", kWebDataset, Tar({{"a.png", png}}).substr(0, 530), "would end behind the file"},
       {"TarWithoutItsEnd", kWebDataset, WithoutTheEnd(Tar({{"a.png", png}, {"b.png", png}})),
        "it has no mark of its end; it is cut off"},
+      {"TarSparse", kWebDataset, WithKind(Tar({{"a.png", png}}), 'S'),
+       "at byte 0: a sparse file stands here; make the archive without --sparse"},
+      {"TarSparseOfPax", kWebDataset,
+       WithKind(Tar({{"x", "22 GNU.sparse.major=1\n"}, {"a.png", png}}), 'x'),
+       "at byte 0: a sparse file stands here"},
       {"TarLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", "cat"}}),
        "a label (.cls) is a whole"},
       {"TarNoImage", kWebDataset, Tar({{"a.txt", "text"}}), "no image", kNone},
