@@ -278,9 +278,11 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     parsed.arguments = line.tasks;
   } else if (name == "check") {
     parsed.arguments = line.check;
-  } else if (name == "data inspect" || name == "data hash") {
-    line.data.command =
-        name == "data hash" ? DataArguments::Command::kHash : DataArguments::Command::kInspect;
+  } else if (name == "data inspect" || name == "data hash" || name == "data convert") {
+    using Command = DataArguments::Command;
+    line.data.command = name == "data hash"      ? Command::kHash
+                        : name == "data convert" ? Command::kConvert
+                                                 : Command::kInspect;
     parsed.arguments = line.data;
   } else if (name == "evaluate") {
     parsed.arguments = line.evaluate;

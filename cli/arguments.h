@@ -259,9 +259,12 @@ struct CheckArguments {
 };
 
 struct DataArguments {
-  enum class Command { kInspect, kHash };
+  enum class Command { kInspect, kHash, kConvert };
   Command command = Command::kInspect;
-  std::string what;                   // a specification, or files
+  std::vector<std::string> what;      // a specification, or files
+  std::string output;                 // kConvert: a file or folder
+  std::string format;                 // of it; empty: its name says it
+  int64_t shard_mib = 0;              // 0: as the worker has it
   std::vector<std::string> settings;  // key=value
   std::vector<std::string> plugins;   // none: its task is not asked
   bool json = false;

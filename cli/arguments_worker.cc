@@ -44,7 +44,25 @@ constexpr char kDataFooter[] =
     "  muster data inspect train.h5 --set data.label=y\n"
     "  muster data hash job.yaml                       reads all, and keeps the hash for "
     "data.verify: quick\n"
-    "  muster data hash job.yaml --set data.verify=quick --json";
+    "  muster data hash job.yaml --set data.verify=quick --json\n"
+    "  muster data convert train.csv --set data.label=price -o train.safetensors";
+
+constexpr char kConvertFooter[] =
+    "Samples are written as the files hold them, nothing computed. Of what a name ends in:\n"
+    "  TARGET.safetensors   all arrays in one file\n"
+    "  TARGET.npy           of samples with one array; else a folder of them, with --format numpy\n"
+    "  TARGET.tar           images and their labels, the files as they are (WebDataset); a folder "
+    "of shards with\n"
+    "                       --format webdataset\n"
+    "Images become bytes where the target holds arrays. The target is there whole or not at all, "
+    "and what a job writes\n"
+    "as its data is told.\n"
+    "\n"
+    "Examples:\n"
+    "  muster data convert train.h5 --set data.label=y -o train.safetensors\n"
+    "  muster data convert photos --set data.image_size='[224, 224]' -o photos.safetensors\n"
+    "  muster data convert photos --format webdataset --shard-mib 512 -o shards\n"
+    "  muster data convert jan.csv feb.csv --set data.label=y --format numpy -o table --json";
 
 constexpr char kEvaluateFooter[] =
     "It reads the checkpoint from the disk; whether its cluster runs does not matter. Each sample "
@@ -168,20 +186,35 @@ void AddCheck(CLI::App& app, CheckArguments& check) {
 }
 
 void AddData(CLI::App& app, DataArguments& data) {
-  CLI::App* command = app.add_subcommand("data", "look at the files of a job, or hash them");
+  CLI::App* command =
+      app.add_subcommand("data", "look at the files of a job, hash or convert them");
   command->require_subcommand(1);
   command->footer(kDataFooter);
   const auto add = [&](const char* name, const char* about) {
     CLI::App* one = command->add_subcommand(name, about);
-    one->add_option("what", data.what, "a job's specification, a file of data or a folder")
+    one->add_option("what", data.what, "a job's specification, files of data or a folder")
         ->required()
         ->type_name("FILE");
     AddSettings(*one, data.settings);
     one->add_flag("--json", data.json, "as one JSON object, for programs");
     one->footer(kDataFooter);
+    return one;
   };
   add("inspect", "say what samples are in them");
   add("hash", "compute the hash that workers compare, and keep it");
+  CLI::App* const convert = add("convert", "write their samples in a format to train from");
+  convert
+      ->add_option("-o,--output", data.output,
+                   "a file, which is replaced if it is there, or a new folder")
+      ->required()
+      ->type_name("TARGET");
+  convert->add_option("--format", data.format, "of the target (default: what its name ends in)")
+      ->check(CLI::IsMember({"numpy", "safetensors", "webdataset"}))
+      ->type_name("numpy|safetensors|webdataset");
+  convert->add_option("--shard-mib", data.shard_mib, "of a shard of images at most (default: 256)")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("MIB");
+  convert->footer(kConvertFooter);
 }
 
 void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate) {

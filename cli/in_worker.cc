@@ -44,20 +44,39 @@ bool IsSpecification(absl::string_view path) {
          absl::EndsWith(path, ".json") || path == "-";
 }
 
-// A job of these files alone. A guess is good enough to look at them; a job says what they are.
-absl::StatusOr<JobSpec> SpecOfFiles(const std::string& path,
-                                    const std::vector<std::string>& settings) {
+absl::string_view FormatOf(const std::string& path) {
   std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return "images";
   const auto* known =
       std::find_if(std::begin(kEndings), std::end(kEndings),
                    [&](const FileEnding& of) { return absl::EndsWith(path, of.ending); });
-  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  return known == std::end(kEndings) ? "" : known->format;
+}
+
+// A job of these files alone. A guess is good enough to look at them; a job says what they are.
+absl::StatusOr<JobSpec> SpecOfFiles(const std::vector<std::string>& paths,
+                                    const std::vector<std::string>& settings) {
   nlohmann::json job = {{"task", "data"}, {"steps", 1}};
-  job["data"]["paths"] = nlohmann::json::array({std::filesystem::absolute(path).string()});
-  if (known != std::end(kEndings) || is_folder)
-    job["data"]["format"] = is_folder ? "images" : known->format;
-  return ParseJobYaml(job.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), path,
-                      settings);
+  job["data"]["paths"] = nlohmann::json::array();
+  for (const std::string& path : paths) {
+    if (IsSpecification(path))
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": a specification stands alone; it names its files itself"));
+    job["data"]["paths"].push_back(std::filesystem::absolute(path).string());
+  }
+  if (const absl::string_view format = FormatOf(paths.front()); !format.empty())
+    job["data"]["format"] = format;
+  return ParseJobYaml(job.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                      paths.front(), settings);
+}
+
+const char* NameOf(DataArguments::Command command) {
+  switch (command) {
+    case DataArguments::Command::kInspect: return "data-inspect";
+    case DataArguments::Command::kHash: return "data-hash";
+    case DataArguments::Command::kConvert: return "data-convert";
+  }
+  return "";
 }
 
 absl::Status PutOnInput(const std::string& input) {
@@ -98,12 +117,17 @@ absl::StatusOr<WorkerCommand> CheckCommand(const CheckArguments& check,
 
 absl::StatusOr<WorkerCommand> DataCommand(const DataArguments& data,
                                           const std::vector<std::string>&) {
-  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, IsSpecification(data.what)
-                                                  ? ReadSpec(data.what, data.settings)
-                                                  : SpecOfFiles(data.what, data.settings));
-  WorkerCommand command{
-      {data.command == DataArguments::Command::kHash ? "data-hash" : "data-inspect"}, ToJson(spec)};
+  const bool is_spec = data.what.size() == 1 && IsSpecification(data.what[0]);
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec, is_spec ? ReadSpec(data.what[0], data.settings)
+                                                      : SpecOfFiles(data.what, data.settings));
+  WorkerCommand command{{NameOf(data.command)}, ToJson(spec)};
   if (data.json) command.words.push_back("--json");
+  if (data.command != DataArguments::Command::kConvert) return command;
+  command.words.insert(command.words.end(),
+                       {"--output", std::filesystem::absolute(data.output).string()});
+  if (!data.format.empty()) command.words.insert(command.words.end(), {"--format", data.format});
+  if (data.shard_mib > 0)
+    command.words.insert(command.words.end(), {"--shard-mib", absl::StrCat(data.shard_mib)});
   return command;
 }
 

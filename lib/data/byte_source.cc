@@ -34,7 +34,7 @@ class File final : public ByteSource {
     if (!file.is_open() || fstat(file.get(), &now) != 0)
       return Bad(*this, std::generic_category().message(errno));
     if (!IsAsFound(now)) return Bad(*this, "it has changed since the job began");
-    for (const Piece& piece : pieces) MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), piece));
+    while (!pieces.empty()) MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), TakeRun(pieces)));
     return absl::OkStatus();
   }
 
@@ -43,6 +43,18 @@ class File final : public ByteSource {
     return S_ISREG(now.st_mode) && now.st_size == found_.st_size &&
            now.st_mtim.tv_sec == found_.st_mtim.tv_sec &&
            now.st_mtim.tv_nsec == found_.st_mtim.tv_nsec;
+  }
+
+  // Those at the front that lie side by side, in the file and in memory: one call reads them.
+  static Piece TakeRun(absl::Span<const Piece>& pieces) {
+    Piece run = pieces.front();
+    pieces.remove_prefix(1);
+    while (!pieces.empty() && run.offset + run.into.size() == pieces.front().offset &&
+           run.into.data() + run.into.size() == pieces.front().into.data()) {
+      run.into = {run.into.data(), run.into.size() + pieces.front().into.size()};
+      pieces.remove_prefix(1);
+    }
+    return run;
   }
 
   absl::Status ReadPiece(int file, const Piece& piece) const {

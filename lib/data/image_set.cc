@@ -29,6 +29,7 @@ class ImageSet final : public StoredDataSet {
 
   const std::vector<DataField>& Fields() const override { return fields_; }
   uint64_t Samples() const override { return images_.size(); }
+  const std::vector<EncodedImage>* Encoded() const override { return &images_; }
 
   uint64_t BytesToHash() const override {
     uint64_t bytes = 0;

@@ -6,16 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/data/byte_source.h"
 #include "lib/data/stored_set.h"
 #include "muster/data_set.h"
 
 namespace muster {
-
-struct EncodedImage {
-  SourcePtr source;  // the image's bytes, all of it
-  int64_t label = 0;
-};
 
 // Fields: "image", bytes of (channels, height, width), and "label", int64, with `has_label`. Sizes,
 // fit and channels as `data` says. Its hash is of the encoded bytes, the labels and the decoders'

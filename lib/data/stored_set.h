@@ -6,11 +6,18 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/data/byte_source.h"
 #include "muster/data_set.h"
 
 namespace muster {
+
+struct EncodedImage {
+  SourcePtr source;  // the image's bytes, all of it
+  int64_t label = 0;
+};
 
 // Its hash is given once, before others read it: computed of all its bytes, or kept from before.
 class StoredDataSet : public DataSet {
@@ -19,6 +26,9 @@ class StoredDataSet : public DataSet {
   // `told`, of bytes that are hashed, now and then. Errors as ReadInto.
   virtual absl::StatusOr<std::string> ComputeHash(
       const std::function<void(uint64_t bytes)>& told) const = 0;
+
+  // The images as files have them, by sample; nullptr: samples are none.
+  virtual const std::vector<EncodedImage>* Encoded() const { return nullptr; }
 
   std::string ContentHash() const final { return hash_; }
   void SetHash(std::string hash) { hash_ = std::move(hash); }

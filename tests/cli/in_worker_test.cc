@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 absl::StatusOr<WorkerCommand> Inspect(const std::string& what,
                                       std::vector<std::string> settings = {}) {
-  return DataCommand({.what = what, .settings = std::move(settings)}, {});
+  return DataCommand({.what = {what}, .settings = std::move(settings)}, {});
 }
 
 TEST(DataCommand, AFileIsReadAsItsNameEnds) {
@@ -53,7 +53,7 @@ TEST(DataCommand, ASpecificationIsThatOfItsJob) {
   const std::string path = testing::TempDir() + "job.yaml";
   std::ofstream(path) << "task: any\nsteps: 7\ndata: {paths: [/a/b], format: cifar10}\n";
   const auto command = DataCommand({.command = DataArguments::Command::kHash,
-                                    .what = path,
+                                    .what = {path},
                                     .settings = {"data.verify=quick"},
                                     .json = true},
                                    {});
@@ -63,6 +63,24 @@ TEST(DataCommand, ASpecificationIsThatOfItsJob) {
   EXPECT_EQ(spec["steps"], 7);
   EXPECT_EQ(spec["data"]["format"], "cifar10");
   EXPECT_EQ(spec["data"]["verify"], "quick");
+}
+
+TEST(DataCommand, FilesAreConvertedTogether) {
+  const auto command = DataCommand({.command = DataArguments::Command::kConvert,
+                                    .what = {"/a/b.csv", "/a/c.csv"},
+                                    .output = "/o/./d",
+                                    .format = "numpy",
+                                    .shard_mib = 7},
+                                   {});
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_THAT(command->words, ElementsAre("data-convert", "--output", "/o/./d", "--format", "numpy",
+                                          "--shard-mib", "7"));
+  const json data = json::parse(command->input)["data"];
+  EXPECT_EQ(data["format"], "csv");
+  EXPECT_EQ(data["paths"], json::parse(R"(["/a/b.csv", "/a/c.csv"])"));
+  EXPECT_THAT(
+      std::string(DataCommand({.what = {"/a/b.csv", "/a/job.yaml"}}, {}).status().message()),
+      HasSubstr("/a/job.yaml: a specification stands alone"));
 }
 
 TEST(DataCommand, WhatCannotBeIsNamed) {

@@ -26,6 +26,7 @@
 #include "lib/wire/job_codec.h"
 #include "worker/commands/check.h"
 #include "worker/commands/check_text.h"
+#include "worker/commands/convert.h"
 #include "worker/commands/data.h"
 #include "worker/commands/data_text.h"
 #include "worker/commands/evaluate.h"
@@ -44,11 +45,13 @@ constexpr char kTasks[] = "tasks";
 constexpr char kCheck[] = "check";
 constexpr char kInspectData[] = "data-inspect";
 constexpr char kHashData[] = "data-hash";
+constexpr char kConvertData[] = "data-convert";
 constexpr char kEvaluate[] = "evaluate";
 constexpr char kGenerate[] = "generate";
 constexpr char kExport[] = "export";
 constexpr size_t kMostSpecBytes = size_t{4} << 20;
 constexpr int kMostEntries = 100'000;
+constexpr int kMostShardMib = 1 << 20;
 
 struct Words {
   std::string task;  // empty: all
@@ -58,7 +61,9 @@ struct Words {
   std::string prompt;
   uint64_t bytes = 0;
   uint64_t seed = 0;
-  std::string output;  // a file
+  std::string output;      // a file, or a folder
+  std::string format;      // of it; empty: its name says it
+  uint64_t shard_mib = 0;  // 0: as ConvertOptions has it
   bool json = false;
 };
 
@@ -183,6 +188,27 @@ int Hash(const Words& words) {
   return kExitDone;
 }
 
+int Convert(const Words& words) {
+  const absl::StatusOr<JobSpec> spec = DataOnInput();
+  if (!spec.ok()) return RefuseData("convert", spec.status(), kExitBadConfiguration);
+  ConvertOptions options{.target = words.output, .format = ConvertFormatOf(words.format)};
+  if (words.shard_mib > 0) options.shard_bytes = words.shard_mib << 20;
+  absl::StatusOr<ConvertedData> converted;
+  {
+    std::optional<ProgressLine> progress;
+    options.told = [&](uint64_t bytes, uint64_t all) {
+      if (!progress.has_value()) progress.emplace(static_cast<double>(all), Bytes);
+      progress->At(static_cast<double>(bytes));
+    };
+    converted = ConvertData(spec->training, options);
+  }
+  if (!converted.ok())
+    return RefuseData("convert", converted.status(), ExitCodeOfTask(converted.status()));
+  std::cout << (words.json ? ConversionAsJson(*spec, *converted)
+                           : ConversionAsText(*spec, *converted));
+  return kExitDone;
+}
+
 absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use) {
   SetFloatEnvironment();
   SavedModelPlace place = words.place;
@@ -281,6 +307,14 @@ constexpr Command kCommands[] = {
     {kInspectData, "What the files of a job on standard input hold", Inspect,
      [](CLI::App&, Words&) {}},
     {kHashData, "The hash of the data of a job on standard input", Hash, [](CLI::App&, Words&) {}},
+    {kConvertData, "The data of a job on standard input in another format", Convert,
+     [](CLI::App& app, Words& words) {
+       app.add_option("--output", words.output, "a file or folder")->required();
+       app.add_option("--format", words.format, "of it")
+           ->check(CLI::IsMember({"numpy", "safetensors", "webdataset"}));
+       app.add_option("--shard-mib", words.shard_mib, "of a shard at most")
+           ->check(CLI::Range(1, kMostShardMib));
+     }},
     {kEvaluate, "What the model of a checkpoint is worth on a data set", EvaluateModel,
      [](CLI::App& app, Words& words) { AddPlace(app, words.place); }},
     {kGenerate, "Text by the model of a checkpoint", GenerateText,

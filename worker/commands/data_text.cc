@@ -65,6 +65,35 @@ std::string FieldTable(const std::vector<InspectedField>& fields) {
   return table;
 }
 
+// What of `data` is about what a task gets of samples, and not about which files hold them.
+constexpr const char* kOfSamples[] = {"shape", "mean",   "deviation",        "crop",
+                                      "flip",  "verify", "validation_share", "split_seed"};
+constexpr const char* kOfImages[] = {"image_size", "fit", "channels"};
+
+ordered_json DataOf(const JobSpec& spec, const ConvertedData& converted) {
+  const ordered_json given =
+      ordered_json::parse(ToJson(spec)).value("data", ordered_json::object());
+  ordered_json data = {{"paths", {converted.target}}, {"format", NameOf(converted.format)}};
+  const bool has_images = converted.format == ConvertFormat::kWebDataset;
+  if (!has_images) {
+    ordered_json keys = ordered_json::array();
+    for (const DataField& field : converted.fields) keys.push_back(field.name);
+    if (converted.has_label) {
+      data["label"] = keys.back();
+      keys.erase(keys.size() - 1);
+    }
+    if (!keys.empty()) data["keys"] = std::move(keys);
+    // Bytes of another array are not made numbers from 0 to 1 by themselves.
+    if (converted.is_picture) data["mean"] = {0.0};
+  }
+  for (const char* field : kOfSamples)
+    if (given.contains(field) && !(given[field].is_array() && given[field].empty()))
+      data[field] = given[field];
+  for (const char* field : kOfImages)
+    if (has_images && given.contains(field)) data[field] = given[field];
+  return data;
+}
+
 std::string SizeText(uint64_t bytes) { return Bytes(static_cast<double>(bytes)); }
 
 }  // namespace
@@ -106,6 +135,35 @@ std::string InspectionAsJson(const JobSpec& spec, const InspectedData& inspected
                               {"first", std::move(values)}});
   }
   if (!inspected.left_out.empty()) json["left_out"] = inspected.left_out;
+  return Dump(json);
+}
+
+std::string ConversionAsText(const JobSpec& spec, const ConvertedData& converted) {
+  std::string text = Line("written", Printable(converted.target));
+  text += Line("content", absl::StrCat(Plural(static_cast<int64_t>(converted.files), "file"), ", ",
+                                       SizeText(converted.bytes)));
+  text +=
+      Line("samples",
+           absl::StrCat(
+               converted.samples,
+               converted.bad == 0 ? "" : absl::StrCat(", without ", converted.bad, " bad ones")));
+  for (const DataField& field : converted.fields)
+    text += Line("", absl::StrCat(Printable(field.name), "  ", TypeAndShape(field)));
+  if (!converted.left_out.empty()) text += Line("left out", Printable(converted.left_out));
+  const std::string data = Dump(DataOf(spec, converted));
+  return text + Line("data", data.substr(0, data.size() - 1));
+}
+
+std::string ConversionAsJson(const JobSpec& spec, const ConvertedData& converted) {
+  ordered_json json = {{"target", converted.target},     {"format", NameOf(converted.format)},
+                       {"files", converted.files},       {"bytes", converted.bytes},
+                       {"samples", converted.samples},   {"bad", converted.bad},
+                       {"fields", ordered_json::array()}};
+  for (const DataField& field : converted.fields)
+    json["fields"].push_back(
+        {{"name", field.name}, {"type", NameOf(field.type)}, {"shape", field.shape}});
+  if (!converted.left_out.empty()) json["left_out"] = converted.left_out;
+  json["data"] = DataOf(spec, converted);
   return Dump(json);
 }
 
