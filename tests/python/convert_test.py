@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import os
+import pathlib
 import subprocess
 import tarfile
 import tempfile
@@ -119,7 +120,7 @@ class ConvertTest(unittest.TestCase):
                 for image, label in zip(members[::2], members[1::2]):
                     self.assertEqual(os.path.splitext(image.name)[0], os.path.splitext(label.name)[0])
                     found.append((int(tar.extractfile(label).read()), tar.extractfile(image).read()))
-        self.assertEqual(found, [(label, open(name, 'rb').read()) for label, name, _ in encoded])
+        self.assertEqual(found, [(label, pathlib.Path(name).read_bytes()) for label, name, _ in encoded])
         np.testing.assert_array_equal(np.array(Image.open(io.BytesIO(found[0][1]))), encoded[0][2])
         arrays = load_file(self.convert(self.path('photos'), 'photos.safetensors')['target'])
         self.compare(arrays, {'image': np.stack([pixels.transpose(2, 0, 1) for _, _, pixels in encoded]),
