@@ -16,6 +16,7 @@
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/catalogue.h"
+#include "lib/domain/best_state.h"
 #include "lib/domain/validation.h"
 #include "lib/wire/journal_codec.h"
 
@@ -524,7 +525,14 @@ absl::StatusOr<Quotas> Journal::LoadQuotas() const {
 // when the job's entry was written last stands in it: only what came after that is read.
 absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovered) {
   recovered.recorded[job.id] = job.recorded;
-  if (job.lineages.empty() || (Ended(job.phase) && !CanGoOn(job.phase))) return absl::OkStatus();
+  if (job.lineages.empty()) return absl::OkStatus();
+  if (Ended(job.phase) && !CanGoOn(job.phase)) {
+    // Of the end of such a job something may not be written yet (MeasuresToSave).
+    if (BestRuleOf(job.spec).wanted()) {
+      MUSTER_ASSIGN_OR_RETURN(recovered.recent[job.id], LoadRecent(job, job.recorded));
+    }
+    return absl::OkStatus();
+  }
   const Lineage& lineage = job.lineages.back();
   const Step marked = std::max(lineage.fork, job.recorded);
   Step next = marked;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/state/measures_to_save.h"
 #include "lib/base/exit_codes.h"
 #include "lib/domain/fork.h"
 #include "lib/domain/given_number.h"
@@ -36,7 +37,11 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     const JobJournal& journal = *jobs_.Find(id);
     next_submission_ = std::max(next_submission_, journal.submission + 1);
     if (journal.deleting) to_delete_.push_back(id);
-    if (jobs_.RunOf(id) == nullptr) continue;
+    if (StoredJob* job = jobs_.AtRest(id); job != nullptr) {
+      if (!journal.deleting) DoAll(MeasuresToSave(journal, job->manifests, job->recent));
+      if (!CanGoOn(journal.phase)) job->recent = {};
+      continue;
+    }
     for (const auto& [name, placement] : journal.placements)
       if (placement.host && !placement.host->empty())
         hosts_.Expect({*placement.host, placement.agent}, placement.devices, now);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/state/job_run.h"
+#include "coordinator/state/measures_to_save.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/plural.h"
@@ -88,20 +89,8 @@ void JobRun::From(const MemberId& member, const Records& told) {
   EndWhenDone();
 }
 
-// A state is measured in the step after it, whose record may come before the checkpoint of the
-// state is committed, or after: both times all is told that is known. A coordinator that starts
-// tells it again.
 void JobRun::SaveMeasures() {
-  const BestRule rule = BestRuleOf(journal_.spec);
-  if (!rule.wanted() || !journal_.environment) return;
-  const std::vector<TaskMetric> metrics = MetricsIn(journal_.environment->tensors);
-  for (const Manifest& m : checkpoints_.committed()) {
-    const auto& records = ledger_.recent().records;
-    const auto record = records.find(m.step);
-    if (record == records.end() || !OnAncestry(journal_.lineages, m.lineage, m.step)) continue;
-    if (auto measure = MeasureFor(rule, ValuesOf(metrics, record->second.measures)))
-      Do(SaveMeasure{journal_.id, m.lineage, m.step, *std::move(measure)});
-  }
+  DoAll(MeasuresToSave(journal_, checkpoints_.committed(), ledger_.recent()));
 }
 
 // ---- commands
