@@ -114,6 +114,35 @@ TEST_F(ForkTest, WithNothingChangedItTakesTheStepsOfItsParent) {
   EXPECT_THAT(cluster_.Say({"status", "same"}).text, HasSubstr("forked from job parent, step 10"));
 }
 
+// All that is left of it is its state(0), which no task can make.
+TEST_F(ForkTest, IsAdoptedByAnotherClusterBeforeItsFirstStep) {
+  ASSERT_EQ(Submit(CountingSpec(61, 6, 4), "parent").exit_code, 0);
+  ExpectDone("parent");
+  // The fork waits for its turn, with one checkpoint.
+  ASSERT_EQ(Submit(CountingSpec(61, 6, 1'000'000), "blocker", {"workers=4"}).exit_code, 0);
+  WaitForStep("blocker", 1);
+  ASSERT_EQ(Fork("parent", "fork", {"epochs=3", "seed=5"}).exit_code, 0);
+  ASSERT_EQ(StepOf("fork"), 0);
+  const std::string left = folder_ / "left";
+  std::filesystem::copy(cluster_.dir() + "/checkpoints/fork", left,
+                        std::filesystem::copy_options::recursive);
+  EXPECT_EQ(cluster_.Say({"cancel", "blocker"}).exit_code, 0);
+  ExpectDone("fork");
+
+  UpCluster other(folder_ / "other", {"--slots", "2"});
+  const UpCluster::Said adopted = other.Say({"adopt", left, "--as", "adopted"});
+  ASSERT_EQ(adopted.exit_code, 0) << adopted.text;
+  const UpCluster::Said watched = other.Say({"watch", "adopted"});
+  EXPECT_EQ(watched.exit_code, 0) << watched.text;
+  const nlohmann::json digest = other.Ask({"digest", "adopted", "--json"});
+  ASSERT_TRUE(digest.is_object()) << digest;
+  EXPECT_EQ(digest.value("digest", ""), Digest("fork"));
+  const nlohmann::json audit = other.Ask({"audit", "adopted", "--json"});
+  EXPECT_TRUE(audit.value("ok", false)) << audit;
+  EXPECT_THAT(audit.value("conclusion", ""),
+              HasSubstr("begins at step 0 with the state of job parent"));
+}
+
 TEST_F(ForkTest, WhatCannotBeIsRefusedByItsField) {
   ASSERT_EQ(Submit(CountingSpec(61, 6, 2), "parent").exit_code, 0);
   ExpectDone("parent");
