@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/kernels/float_env.h"
+#include "tests/support/meeting_task.h"
 #include "worker/commands/check_text.h"
 
 namespace muster::worker {
@@ -206,6 +207,33 @@ TEST(CheckTest, WhatIsHardlyMeantIsNotedAndTheJobIsFitToRun) {
   EXPECT_THAT(CheckAsText(*report), HasSubstr("\nnote         the model has batch norm (1.run"));
   EXPECT_THAT(CheckAsText(*report), HasSubstr("The job is fit to run."));
   EXPECT_EQ(nlohmann::json::parse(CheckAsJson(*report))["notes"].size(), 2U);
+}
+
+TEST(CheckTest, OfLanesThatMeetInPhasesItCountsAllThatAWorkerMayHold) {
+  SetFloatEnvironment();
+  MeetingTask task(10, 3);
+  JobSpec spec = Spec();
+  spec.training.sync_batch_norm = true;
+  spec.runtime.workers_min = 2;
+  spec.runtime.workers_max = 4;
+  const absl::StatusOr<CheckReport> report = Check(spec, task, nullptr, {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->phases.size(), 4U);
+  constexpr int64_t kTermsOfALane = 3 + 37 + 5 + 6;
+  const int64_t flat = report->memory.state / 3;
+  EXPECT_EQ(report->memory.sums, 3 * flat + 2 * kTermsOfALane * 4) << "two lanes, one that leaves";
+  EXPECT_THAT(CheckAsText(*report),
+              HasSubstr("phases       4 in which all lanes of a step wait for "
+                        "each other; a worker holds up to 2 of them at once"));
+  EXPECT_EQ(nlohmann::json::parse(CheckAsJson(*report))["lanes_held"], 2);
+  spec.training.lanes = 256;
+  spec.training.threads = 10;
+  EXPECT_THAT(std::string(Check(spec, task, nullptr, {}).status().message()),
+              HasSubstr("sync_batch_norm: a worker may hold 128 lanes (lanes ÷ workers.min), each "
+                        "with 10 threads"));
+  Pulling plain(Fault::kNone);
+  EXPECT_THAT(std::string(Check(spec, plain, nullptr, {}).status().message()),
+              HasSubstr("sync_batch_norm: task pulling has no batch norm that could sync"));
 }
 
 TEST(CheckTest, PeopleAndProgramsReadTheSame) {

@@ -18,8 +18,6 @@
 namespace muster {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr uint64_t kSamples = 23;
 constexpr size_t kPhases = 4;
 
@@ -138,10 +136,9 @@ TEST(PhasedTraining, AlsoWithAWorkerThatIsLostInAPhase) {
 
 TEST(PhasedTraining, AlsoWithOneThatIsLostAroundSumsOfPhases) {
   const std::string digest = DigestOf({.workers = 1});
-  for (const std::string point : {"half_sent", "summed_unreplied", "half_received", "before_apply",
-                                  "last_backward", "sealed_unanswered"}) {
+  for (const std::string point :
+       {"half_sent", "summed_unreplied", "half_received", "before_apply", "last_backward"}) {
     SCOPED_TRACE(point);
-    if (point == "sealed_unanswered") continue;  // nobody else is lost, so nothing is sealed
     EXPECT_EQ(DigestOf({.workers = 3, .fail_at = point + ":2"}), digest);
   }
 }
@@ -162,9 +159,9 @@ TEST(PhasedTraining, ALanesOrderThatDependsOnItsDataEndsItsWorker) {
 
 // Every lane gives NaN then, and one has brought it.
 TEST(PhasedTraining, OfAStepThatIsNotFiniteTheLaneIsNamedThatSpoiltATotal) {
-  const std::string reason = ReasonOf({.workers = 2, .fault = MeetingFault::kNotFinite});
-  EXPECT_THAT(reason, HasSubstr("lane"));
-  EXPECT_THAT(reason, testing::Not(HasSubstr("lanes"))) << reason;
+  EXPECT_THAT(ReasonOf({.workers = 2, .fault = MeetingFault::kNotFinite}),
+              testing::ContainsRegex(
+                  "is not finite: lane [0-9] \\(samples? ([0-9]+, )?5(, [0-9]+)?\\); nothing"));
 }
 
 }  // namespace
