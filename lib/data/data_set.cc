@@ -11,6 +11,7 @@
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/byte_source.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/opened_data.h"
 #include "lib/data/prepared_set.h"
 #include "lib/data/stream_set.h"
@@ -22,6 +23,8 @@ constexpr uint64_t kSplitSalt = 0x73706c6974u;  // "split"
 constexpr char kBadSample[] = "muster/bad_sample";
 constexpr std::align_val_t kAlignment{64};
 constexpr size_t kAlignmentBytes = 64;
+
+thread_local const HashListener* hash_listener = nullptr;
 
 // A data set, and what of its files could not be read.
 class WithLeftOut final : public DataSet {
@@ -104,12 +107,16 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint6
   if (IsLive(data)) return OpenStream(data, seed, part, nullptr);
   MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
   const bool quick = data.verify == VerifyData::kQuick;
-  MUSTER_RETURN_IF_ERROR(GiveHash(opened, data,
-                                  {.finds = quick,
-                                   .keeps = quick,
-                                   .folder = quick ? KeptHashFolder() : "",
-                                   .now = absl::GetCurrentTimeNanos()})
-                             .status());
+  Hashing hashing{.finds = quick,
+                  .keeps = quick,
+                  .folder = quick ? KeptHashFolder() : "",
+                  .now = absl::GetCurrentTimeNanos()};
+  if (hash_listener != nullptr) {
+    hashing.so_far = hash_listener->told;
+    hashing.may_wait = hash_listener->may_wait;
+    hashing.quiet_for = hash_listener->quiet_for;
+  }
+  MUSTER_RETURN_IF_ERROR(GiveHash(opened, data, hashing).status());
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, Prepare(std::move(opened.stored), data,
                                                                 seed, part == DataPart::kTraining));
   if (!opened.left_out.empty())
@@ -156,3 +163,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> PartOfDataSet(std::unique_ptr<DataSet> 
 }
 
 }  // namespace muster
+
+void muster_set_hash_listener(const muster::HashListener* listener) {
+  muster::hash_listener = listener;
+}

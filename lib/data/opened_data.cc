@@ -9,6 +9,7 @@
 #include "lib/data/byte_source.h"
 #include "lib/data/file_walk.h"
 #include "lib/data/formats.h"
+#include "lib/data/hash_once.h"
 #include "lib/data/image.h"
 #include "muster/corpus.h"
 
@@ -89,22 +90,26 @@ absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Ha
   std::string versions = ImageDecoders();
   if (!opened.stored.decoder.empty()) absl::StrAppend(&versions, ", ", opened.stored.decoder);
   const std::string key = can_be_kept ? KeptHashKey(data, opened.files, versions) : std::string();
-  if (can_be_kept && hashing.finds) {
-    if (std::optional<std::string> kept = FindKeptHash(hashing.folder, key)) {
-      set.SetHash(*std::move(kept));
-      return true;
-    }
-  }
-  const uint64_t all = set.BytesToHash();
-  uint64_t bytes = 0;
-  MUSTER_ASSIGN_OR_RETURN(std::string hash, set.ComputeHash([&](uint64_t more) {
-    bytes += more;
-    hashing.told(bytes, all);
-  }));
-  if (can_be_kept && hashing.keeps && !MayChangeUnseen(opened.files, hashing.now))
-    KeepHash(hashing.folder, key, hash, About(opened.files)).IgnoreError();
-  set.SetHash(std::move(hash));
-  return false;
+  HashOnceOptions once;
+  once.folder = can_be_kept ? hashing.folder : "";
+  once.key = key;
+  if (can_be_kept) once.about = About(opened.files);
+  once.finds = hashing.finds;
+  once.keeps = hashing.keeps && !MayChangeUnseen(opened.files, hashing.now);
+  once.told = hashing.so_far;
+  once.may_wait = hashing.may_wait;
+  once.quiet_for = hashing.quiet_for;
+  once.compute = [&](const auto& told) {
+    const uint64_t all = set.BytesToHash();
+    return set.ComputeHash([&, bytes = uint64_t{0}](uint64_t more) mutable {
+      bytes += more;
+      hashing.told(bytes, all);
+      told(bytes, all);
+    });
+  };
+  MUSTER_ASSIGN_OR_RETURN(HashedOnce hashed, HashOnce(once));
+  set.SetHash(std::move(hashed.hash));
+  return hashed.was_kept;
 }
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 // The parts of OpenDataSet, for whoever wants to see what it does.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -8,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/data/kept_hash.h"
+#include "lib/data/prepare_once.h"
 #include "lib/data/stored_set.h"
 
 namespace muster {
@@ -27,10 +29,15 @@ struct Hashing {
   std::string folder;  // of kept ones; empty: there are none
   int64_t now = 0;     // nanoseconds since 1970
   std::function<void(uint64_t bytes, uint64_t all)> told = [](uint64_t, uint64_t) {};
+  // The same for people, also of another process that hashes the same, which is waited for
+  // (hash_once.h).
+  std::function<void(const PreparedSoFar&)> so_far = [](const PreparedSoFar&) {};
+  std::function<bool()> may_wait = [] { return true; };
+  std::chrono::milliseconds quiet_for{0};  // of our own hashing
 };
 
 // Gives opened.stored.set its hash, and returns whether it was a kept one. Whether one can be kept
-// is no matter of the data, and no error. Errors as DataSet::ReadInto.
+// is no matter of the data, and no error. Errors as DataSet::ReadInto, and kCancelled: `may_wait`.
 absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Hashing& hashing);
 
 }  // namespace muster

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -25,12 +24,12 @@
 #include "absl/strings/str_split.h"
 #include "lib/base/bytes.h"
 #include "lib/base/file_lock.h"
-#include "lib/base/mutex.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/data/byte_source.h"
 #include "lib/data/names_in.h"
+#include "lib/data/so_far_file.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -39,9 +38,6 @@ namespace {
 namespace fs = std::filesystem;
 using Moment = std::chrono::steady_clock::time_point;
 
-constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
-constexpr auto kBetweenWords = std::chrono::milliseconds(200);
-constexpr size_t kMostWhatBytes = 160;
 constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr size_t kHashDigits = 64;
 constexpr size_t kMostAboutBytes = 4096;
@@ -126,54 +122,6 @@ absl::Status Rename(const std::string& from, const std::string& to) {
                                                : FileError(errno, "rename", from);
 }
 
-// ---- what the maker says
-
-// Writes it into the lock file, where those who wait read it. Any thread.
-class Saying {
- public:
-  Saying(const Descriptor& lock, const std::function<void(const PreparedSoFar&)>& told)
-      : lock_(lock), told_(told) {
-    const PreparedSoFar begins{.maker = getpid()};
-    Write(begins);
-    told_(begins);
-  }
-
-  void Say(double share, absl::string_view what) {
-    PreparedSoFar so_far;
-    {
-      const MutexLock lock(mutex_);
-      const Moment now = std::chrono::steady_clock::now();
-      if (said_ && now - *said_ < kBetweenWords) return;
-      said_ = now;
-      so_far = {std::isfinite(share) ? std::clamp(share, 0.0, 1.0) : 0,
-                Cut(Printable(what), kMostWhatBytes), getpid(), true};
-      Write(so_far);
-    }
-    told_(so_far);
-  }
-
- private:
-  // In one go and always as long, so that no reader sees the half of it. That it cannot be written
-  // is no error: it is for people.
-  void Write(const PreparedSoFar& so_far) const {
-    std::string line = SoFarLine(so_far);
-    line.resize(kSoFarBytes, '\n');
-    if (pwrite(lock_.get(), line.data(), line.size(), 0) < 0) return;
-  }
-
-  const Descriptor& lock_;
-  const std::function<void(const PreparedSoFar&)>& told_;
-  Mutex mutex_;
-  std::optional<Moment> said_ ABSL_GUARDED_BY(mutex_);
-};
-
-PreparedSoFar HeardAt(const std::string& lock_path) {
-  const absl::StatusOr<Descriptor> file = OpenRegularFile(lock_path, O_RDONLY);
-  std::array<char, kSoFarBytes> line{};
-  const ssize_t got = file.ok() ? pread(file->get(), line.data(), line.size(), 0) : 0;
-  return SoFarOf({line.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
-}
-
 // ---- one folder
 
 class Place {
@@ -249,7 +197,7 @@ class Place {
   absl::StatusOr<std::string> Make(const Descriptor& lock) const {
     const std::string making = at_ + kMaking;
     MUSTER_RETURN_IF_ERROR(MakeDirectories(Files(making)));
-    Saying saying(lock, options_.told);
+    Saying saying(&lock, options_.told);
     MUSTER_RETURN_IF_ERROR(options_.make(
         Files(making), [&](double share, const std::string& what) { saying.Say(share, what); }));
     saying.Say(1, "writes it to the disk");
@@ -324,10 +272,14 @@ std::string TextOf(const PreparedSoFar& so_far) {
   const std::string how_far =
       absl::StrCat(absl::StrFormat("%.0f %%", std::floor(100 * so_far.share)),
                    so_far.what.empty() ? "" : ", ", so_far.what);
-  if (so_far.is_ours) return absl::StrCat("prepares what its task asks for: ", how_far);
+  if (so_far.is_ours)
+    return absl::StrCat(so_far.hashes ? "is hashing data: " : "prepares what its task asks for: ",
+                        how_far);
   const std::string who =
       so_far.maker > 0 ? absl::StrCat("process ", so_far.maker) : std::string("another process");
-  return absl::StrCat("waits for ", who, ", which prepares the same: ", how_far);
+  return absl::StrCat(
+      "waits for ", who, ", which ",
+      so_far.hashes ? "is hashing the same data: " : "prepares the same: ", how_far);
 }
 
 std::string SoFarLine(const PreparedSoFar& so_far) {

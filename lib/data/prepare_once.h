@@ -32,6 +32,7 @@ struct PreparedSoFar {
   std::string what{};  // one line for people, printable
   int64_t maker = 0;   // the process that does it; 0: it is not known
   bool is_ours = true;
+  bool hashes = false;  // the work is the hash of the data, and not what a task prepares
   bool operator==(const PreparedSoFar&) const = default;
 };
 // For people: "is prepared: 42 %, merge 84 of 200", or that of the process that is waited for.
@@ -41,6 +42,7 @@ std::string TextOf(const PreparedSoFar& so_far);
 // What the maker writes down for those who wait, and what they read; of what is no such line,
 // nothing is known. Pure.
 inline constexpr size_t kSoFarBytes = 256;
+inline constexpr size_t kMostWhatBytes = 160;  // of `what`
 std::string SoFarLine(const PreparedSoFar& so_far);
 PreparedSoFar SoFarOf(absl::string_view line);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <utility>
 #include <variant>
 
@@ -14,6 +13,7 @@
 #include "lib/base/status.h"
 #include "lib/data/byte_source.h"
 #include "lib/data/file_walk.h"
+#include "lib/data/hash_once.h"
 #include "lib/data/opened_data.h"
 #include "lib/kernels/sha256.h"
 
@@ -109,33 +109,45 @@ absl::StatusOr<std::string> HashOf(
   return hash.HexFinish();
 }
 
-absl::StatusOr<DataContent> ContentOfText(
-    const DataSpec& data, const std::string& kept,
-    const std::function<absl::Status(uint64_t bytes, uint64_t all)>& told) {
+// Of our own bytes `told` hears.
+std::function<void(const PreparedSoFar&)> OfOthers(const HashListener& others) {
+  return [&others](const PreparedSoFar& so_far) {
+    if (!so_far.is_ours && others.told) others.told(so_far);
+  };
+}
+
+HashOnceOptions OnceIn(const std::string& kept, const HashListener& others) {
+  HashOnceOptions once;
+  once.folder = kept;
+  once.told = OfOthers(others);
+  once.may_wait = others.may_wait;
+  return once;
+}
+
+absl::StatusOr<DataContent> ContentOfText(const DataSpec& data, const std::string& kept,
+                                          const ToldOfBytes& told, const HashListener& others) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<TextFile> files, TextFilesOf(data));
   DataContent content;
   for (const TextFile& file : files) content.files.push_back(file.stamp);
   const std::string key = KeptHashKey(data, content.files, kTextVersion);
-  const std::optional<std::string> found = kept.empty() ? std::nullopt : FindKeptHash(kept, key);
-  if (found) {
-    content.hash = *found;
-    return content;
-  }
-  MUSTER_ASSIGN_OR_RETURN(content.hash, HashOf(files, told));
-  if (!kept.empty() && !MayChangeUnseen(content.files, absl::GetCurrentTimeNanos()))
-    KeepHash(kept, key, content.hash,
-             absl::StrCat("text, the first file is ", content.files.front().path))
-        .IgnoreError();
+  HashOnceOptions once = OnceIn(kept, others);
+  once.key = key;
+  once.about = absl::StrCat("text, the first file is ", content.files.front().path);
+  once.finds = !kept.empty();
+  once.keeps = !kept.empty() && !MayChangeUnseen(content.files, absl::GetCurrentTimeNanos());
+  once.compute = [&](const auto&) { return HashOf(files, told); };
+  MUSTER_ASSIGN_OR_RETURN(HashedOnce hashed, HashOnce(once));
+  content.hash = std::move(hashed.hash);
   return content;
 }
 
 }  // namespace
 
-absl::StatusOr<DataContent> ContentOfData(
-    const DataSpec& data, const std::string& kept,
-    const std::function<absl::Status(uint64_t bytes, uint64_t all)>& told) {
+absl::StatusOr<DataContent> ContentOfData(const DataSpec& data, const std::string& kept,
+                                          const ToldOfBytes& told, HashListener others) {
+  if (!others.may_wait) others.may_wait = [] { return true; };
   if (data.paths.empty()) return DataContent();
-  if (data.format == DataFormat::kText) return ContentOfText(data, kept, told);
+  if (data.format == DataFormat::kText) return ContentOfText(data, kept, told, others);
   MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
   // Reading cannot be ended half-way; what ends it is told after it.
   absl::Status ends;
@@ -147,7 +159,9 @@ absl::StatusOr<DataContent> ContentOfData(
                                    .told =
                                        [&](uint64_t bytes, uint64_t all) {
                                          if (ends.ok()) ends = told(bytes, all);
-                                       }})
+                                       },
+                                   .so_far = OfOthers(others),
+                                   .may_wait = others.may_wait})
                              .status());
   MUSTER_RETURN_IF_ERROR(ends);
   return DataContent{opened.stored.set->ContentHash(), std::move(opened.files)};

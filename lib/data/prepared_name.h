@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/kept_hash.h"
 #include "muster/task_options.h"
 
@@ -22,10 +23,11 @@ struct DataContent {
 // Of the samples, or, of text, of the files one by one, which are not held in memory. A hash that
 // is kept in `kept` (empty: nowhere) is taken, whatever data.verify says: what it decides is which
 // folder is used, and the bytes of that are hashed for themselves. `told`, of bytes, now and then;
-// what it returns that is no success ends it. Errors as OpenDataSet.
-absl::StatusOr<DataContent> ContentOfData(
-    const DataSpec& data, const std::string& kept,
-    const std::function<absl::Status(uint64_t bytes, uint64_t all)>& told);
+// what it returns that is no success ends it. `others` hears of another process that hashes the
+// same meanwhile, which is waited for. Errors as OpenDataSet, and kCancelled.
+using ToldOfBytes = std::function<absl::Status(uint64_t bytes, uint64_t all)>;
+absl::StatusOr<DataContent> ContentOfData(const DataSpec& data, const std::string& kept,
+                                          const ToldOfBytes& told, HashListener others = {});
 
 // Whether all files have the stamps that they had. kDataLoss names the first that has not.
 absl::Status CheckUnchanged(const std::vector<FileStamp>& files);

@@ -178,10 +178,17 @@ int Hash(const Words& words) {
   absl::StatusOr<HashedData> hashed;
   {
     std::optional<ProgressLine> progress;
-    hashed = HashData(spec->training, KeptHashFolder(), [&](uint64_t bytes, uint64_t all) {
-      if (!progress.has_value()) progress.emplace(static_cast<double>(all), Bytes);
-      progress->At(static_cast<double>(bytes));
-    });
+    bool waits = false;
+    hashed = HashData(
+        spec->training, KeptHashFolder(),
+        [&](uint64_t bytes, uint64_t all) {
+          if (!progress.has_value()) progress.emplace(static_cast<double>(all), Bytes);
+          progress->At(static_cast<double>(bytes));
+        },
+        [&](const PreparedSoFar& so_far) {
+          if (!so_far.is_ours && !std::exchange(waits, true))
+            std::cerr << "muster data hash: " << TextOf(so_far) << std::endl;
+        });
   }
   if (!hashed.ok()) return RefuseData("hash", hashed.status(), ExitCodeOfTask(hashed.status()));
   std::cout << (words.json ? HashAsJson(*hashed) : HashAsText(*hashed));

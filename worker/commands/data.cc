@@ -84,7 +84,8 @@ absl::StatusOr<uint64_t> BytesOfFiles(const DataSpec& data) {
 }
 
 absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::string& folder,
-                                    const std::function<void(uint64_t, uint64_t)>& told) {
+                                    const std::function<void(uint64_t, uint64_t)>& told,
+                                    const std::function<void(const PreparedSoFar&)>& so_far) {
   const DataSpec& data = training.data;
   if (IsPlainText(data)) {
     MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
@@ -98,7 +99,8 @@ absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::str
                                                          .keeps = true,
                                                          .folder = folder,
                                                          .now = absl::GetCurrentTimeNanos(),
-                                                         .told = told}));
+                                                         .told = told,
+                                                         .so_far = so_far}));
   return HashedData{.hash = opened.stored.set->ContentHash(),
                     .samples = opened.stored.set->Samples(),
                     .bytes = opened.stored.set->BytesToHash(),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/data/prepare_once.h"
 #include "lib/domain/job.h"
 #include "muster/data_set.h"
 
@@ -44,8 +45,11 @@ struct HashedData {
 };
 
 // The hash that members compare, of what OpenDataSet opens; it is kept in `folder` (empty:
-// nowhere), and with data.verify: quick one that is kept is taken. `told` as that of Hashing.
-absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::string& folder,
-                                    const std::function<void(uint64_t, uint64_t)>& told);
+// nowhere), and with data.verify: quick one that is kept is taken. `told` and
+// `so_far` as those of Hashing.
+absl::StatusOr<HashedData> HashData(
+    const TrainingSpec& training, const std::string& folder,
+    const std::function<void(uint64_t, uint64_t)>& told,
+    const std::function<void(const PreparedSoFar&)>& so_far = [](const PreparedSoFar&) {});
 
 }  // namespace muster::worker

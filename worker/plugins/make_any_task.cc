@@ -49,6 +49,8 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), prepared.status()));
   made.prepared = *std::move(prepared);
   if (made.prepared != nullptr) options.prepared = made.prepared->files();
+  const HashListener listener{preparing.told, preparing.may_wait};
+  const HashListening listening(plugin.set_hash_listener, listener);
   auto task =
       MakeGuarded(info.name, options.data.on_bad_sample, [&] { return plugin.type.make(options); });
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), task.status()));
@@ -61,7 +63,10 @@ uint64_t MostBytesOfModelFile() { return static_cast<uint64_t>(MemoryForUs()) / 
 
 // One that is part of Muster.
 absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& training, DataPart part,
-                                  const std::vector<std::string>& folders) {
+                                  const std::vector<std::string>& folders,
+                                  const Preparing& preparing) {
+  const HashListener listener{preparing.told, preparing.may_wait};
+  const HashListening listening(muster_set_hash_listener, listener);
   MadeTask made;
   ModelFile file;
   if (info.Parameter("file") != nullptr) {
@@ -95,7 +100,7 @@ absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part
                                      const std::vector<std::string>& plugin_folders,
                                      const Preparing& preparing) {
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
-    return MakeOurs(*info, training, part, plugin_folders);
+    return MakeOurs(*info, training, part, plugin_folders, preparing);
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)

@@ -110,7 +110,12 @@ absl::StatusOr<std::vector<TaskType>> TasksOf(const Plugin& plugin) {
   return tasks;
 }
 
-absl::StatusOr<std::vector<TaskType>> Load(const std::string& path) {
+struct Loaded {
+  std::vector<TaskType> types;
+  SetHashListener set_hash_listener = nullptr;
+};
+
+absl::StatusOr<Loaded> Load(const std::string& path) {
   // What it needs of others is found now, not in the middle of a step.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -125,10 +130,13 @@ absl::StatusOr<std::vector<TaskType>> Load(const std::string& path) {
         "muster/plugin.h makes one)");
   const Plugin* plugin = entry();
   if (plugin == nullptr) return absl::InvalidArgumentError("its muster_plugin returns nothing");
-  return TasksOf(*plugin);
+  Loaded loaded;
+  MUSTER_ASSIGN_OR_RETURN(loaded.types, TasksOf(*plugin));
+  loaded.set_hash_listener = reinterpret_cast<SetHashListener>(dlsym(library, kSetHashListener));
+  return loaded;
 }
 
-absl::StatusOr<std::vector<TaskType>> LoadGuarded(const std::string& path) {
+absl::StatusOr<Loaded> LoadGuarded(const std::string& path) {
   try {
     return Load(path);
   } catch (const std::exception& thrown) {
@@ -140,7 +148,8 @@ absl::StatusOr<std::vector<TaskType>> LoadGuarded(const std::string& path) {
 
 absl::Status AddFile(const std::string& path, FoundPlugins& found) {
   MUSTER_ASSIGN_OR_RETURN(const std::string hash, HashOf(path));
-  MUSTER_ASSIGN_OR_RETURN(std::vector<TaskType> types, LoadGuarded(path));
+  MUSTER_ASSIGN_OR_RETURN(Loaded loaded, LoadGuarded(path));
+  std::vector<TaskType>& types = loaded.types;
   MUSTER_ASSIGN_OR_RETURN(const std::string hash_after, HashOf(path));
   if (hash != hash_after) return absl::InvalidArgumentError("it changed while it was loaded");
   for (const TaskType& type : types)
@@ -148,7 +157,8 @@ absl::Status AddFile(const std::string& path, FoundPlugins& found) {
       if (other.type.info.name == type.info.name)
         return absl::InvalidArgumentError(
             absl::StrCat("its task ", type.info.name, " is one of ", other.file, ", too"));
-  for (TaskType& type : types) found.tasks.push_back({std::move(type), path, hash});
+  for (TaskType& type : types)
+    found.tasks.push_back({std::move(type), path, hash, loaded.set_hash_listener});
   return absl::OkStatus();
 }
 

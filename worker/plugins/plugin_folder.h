@@ -8,14 +8,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/data/hash_listener.h"
 #include "muster/plugin.h"
 
 namespace muster::worker {
 
 struct PluginTask {
   TaskType type;
-  std::string file;  // of the plug-in
-  std::string hash;  // SHA-256 of that file
+  std::string file;                             // of the plug-in
+  std::string hash;                             // SHA-256 of that file
+  SetHashListener set_hash_listener = nullptr;  // of what it links; null: it opens no data set
 };
 
 // What there is in the folders.

@@ -21,13 +21,14 @@ TaskOptions ForAll(TaskOptions options) {
 }
 
 absl::StatusOr<DataContent> Content(const DataSpec& data, const Preparing& preparing) {
-  return ContentOfData(data, preparing.kept_hashes, [&](uint64_t bytes, uint64_t all) {
+  const auto told = [&](uint64_t bytes, uint64_t all) {
     if (bytes < all)
       preparing.told({.share = static_cast<double>(bytes) / static_cast<double>(all),
                       .what = "reads the data"});
     return preparing.may_wait() ? absl::OkStatus()
                                 : absl::CancelledError("the data is not read any more");
-  });
+  };
+  return ContentOfData(data, preparing.kept_hashes, told, {preparing.told, preparing.may_wait});
 }
 
 }  // namespace

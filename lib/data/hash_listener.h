@@ -1,0 +1,43 @@
+// Who is told how far OpenDataSet is with the hash of its data. A task calls that, in its plug-in
+// or not, and the worker that makes the task wants to know: what plug-ins link
+// (libmuster_plugin.so) and the worker have each their own, and a plug-in's is found by name.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "lib/data/prepare_once.h"
+
+namespace muster {
+
+struct HashListener {
+  std::function<void(const PreparedSoFar&)> told;
+  std::function<bool()> may_wait;  // for another process that hashes the same
+  // Most data is hashed in no time, of which nobody needs to hear.
+  std::chrono::milliseconds quiet_for{1000};
+};
+
+// The listener lives until another is set, or none (null). Of the thread that calls OpenDataSet.
+using SetHashListener = void (*)(const HashListener* listener);
+inline constexpr char kSetHashListener[] = "muster_set_hash_listener";
+
+// Is told while it lives. `set`: null where nothing of that name was found.
+class HashListening {
+ public:
+  HashListening(SetHashListener set, const HashListener& listener) : set_(set) {
+    if (set_ != nullptr) set_(&listener);
+  }
+  HashListening(const HashListening&) = delete;
+  HashListening& operator=(const HashListening&) = delete;
+  ~HashListening() {
+    if (set_ != nullptr) set_(nullptr);
+  }
+
+ private:
+  const SetHashListener set_;
+};
+
+}  // namespace muster
+
+extern "C" __attribute__((visibility("default"))) void muster_set_hash_listener(
+    const muster::HashListener* listener);
