@@ -310,7 +310,7 @@ TEST(ArgumentsTest, DataIsInspectedOrHashed) {
   const auto inspect =
       std::get<DataArguments>(Parse({"data", "inspect", "a.npy", "--json"}).arguments);
   EXPECT_EQ(inspect.command, DataArguments::Command::kInspect);
-  EXPECT_EQ(inspect.what, "a.npy");
+  EXPECT_THAT(inspect.what, testing::ElementsAre("a.npy"));
   EXPECT_TRUE(inspect.json);
   const auto hash = std::get<DataArguments>(
       Parse({"data", "hash", "job.yaml", "--set", "data.verify=quick"}).arguments);
