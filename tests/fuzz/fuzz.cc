@@ -1,5 +1,7 @@
 #include "tests/fuzz/fuzz.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cctype>
@@ -7,7 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <limits>
 #include <map>
@@ -48,8 +49,7 @@ std::map<std::string, Names, std::less<>>& Kinds() {
 // the floor: one input alone, as when a finding is looked at, need not.
 void Report() {
   bool below = false;
-  std::fprintf(stderr, "processor: %.1f seconds\n",
-               static_cast<double>(std::clock()) / CLOCKS_PER_SEC);
+  std::fprintf(stderr, "processor: %.1f seconds\n", ProcessorSeconds());
   for (const auto& [kind, names] : Kinds()) {
     const size_t floor = std::max(names.expected.size(), names.at_least);
     std::fprintf(stderr, "reached: %zu of %zu %s\n", names.reached.size(), floor, kind.c_str());
@@ -93,6 +93,17 @@ void GivenBack(const volatile void* memory) {
 }
 
 }  // namespace
+
+double ProcessorSeconds() {
+  double seconds = 0;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    getrusage(who, &used);
+    for (const timeval& time : {used.ru_utime, used.ru_stime})
+      seconds += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  }
+  return seconds;
+}
 
 void Expect(std::string_view kind, const std::vector<std::string>& names) {
   NamesOf(kind).expected.insert(names.begin(), names.end());

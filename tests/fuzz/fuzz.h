@@ -24,6 +24,9 @@ void Reach(std::string_view kind, std::string_view name);
 // An error, by its words without what stood in the input: digits and what is in quotes.
 void ReachError(absl::string_view message);
 
+// Of a processor that this process and those that it has waited for have had.
+double ProcessorSeconds();
+
 // ---- memory
 
 // While it lives, what is allocated and not freed again is counted; more than `most` at a time ends

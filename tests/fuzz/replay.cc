@@ -9,13 +9,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv);
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size,
@@ -65,10 +66,10 @@ void Run(const Input& input) {
 }
 
 void RunChanges(const std::vector<Input>& inputs) {
-  const auto until = std::clock() + static_cast<std::clock_t>(kSecondsOfChanges * CLOCKS_PER_SEC);
+  const double until = muster::fuzz::ProcessorSeconds() + kSecondsOfChanges;
   std::mt19937 random(1);
   size_t changes = 0;
-  for (; std::clock() < until; ++changes) {
+  for (; muster::fuzz::ProcessorSeconds() < until; ++changes) {
     Input input = inputs[random() % inputs.size()];
     const size_t size = std::min(input.size(), kMostBytes);
     input.resize(kMostBytes);

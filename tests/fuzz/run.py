@@ -26,9 +26,9 @@ BUILD = os.path.join(ROOT, 'build', 'fuzz')
 KEPT = os.path.join(ROOT, 'tests', 'fuzz', 'corpus')
 
 # In MB: one allocation, and the whole process with what the sanitizer keeps. A coordinator may hold a job of 2^22 chunks,
-# and an image may have 2^25 pixels.
+# an image may have 2^25 pixels, and libhdf5 is refused what is too much.
 USUAL_LIMITS = 64, 1024
-LIMITS = {'data_jpeg': (256, 2048), 'data_png': (256, 2048), 'data_tar': (256, 2048),
+LIMITS = {'data_hdf5': (1024, 2048), 'data_jpeg': (256, 2048), 'data_png': (256, 2048), 'data_tar': (256, 2048),
           'joins': (256, 2048), 'manifest_files': (256, 2048), 'manifests': (256, 2048)}
 USUAL_LENGTH = 8192
 LENGTHS = {'frames': 100_000, 'joins': 16384}  # texts above 64 KiB are refused in frames
