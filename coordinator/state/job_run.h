@@ -135,6 +135,8 @@ class JobRun {
   void From(const MemberId& member, const SegmentFailed&);
   void From(const MemberId& member, const Alive&);
   void From(const MemberId& member, const LanesNotFinite&);
+  void From(const MemberId& member, const Measured&);
+  void From(const MemberId& member, const MeasureFailed&);
 
   template <class A>
   void Do(A action) {

@@ -174,6 +174,10 @@ void JobRun::NoteNotFinite(const StepRecord& record) {
   Persist();
 }
 
+void JobRun::From(const MemberId&, const Measured&) {}
+
+void JobRun::From(const MemberId&, const MeasureFailed&) {}
+
 void JobRun::From(const MemberId& member, const LanesNotFinite& found) {
   if (journal_.lineages.empty() || found.lineage != journal_.lineages.back().number) return;
   const int32_t lanes = journal_.spec.training.lanes;

@@ -88,7 +88,7 @@ std::string WhyNotSums(const StepRecord& record, const TrainingSpec& training) {
 std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint64_t n) {
   const TrainingSpec& training = job.spec.training;
   const bool measures =
-      !record.skipped && !record.without_weight && IsMeasuredIn(training, n, record.step);
+      !record.skipped && !record.without_weight && BroughtIn(training, n, record.step);
   const size_t right = measures ? MetricsIn(job.environment->tensors).size() : 0;
   if (record.measures.size() != right)
     return absl::StrCat("it brings ",
@@ -100,7 +100,7 @@ std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint
   const auto is_enough = [](const JobCommand& c) { return c.kind == JobCommandKind::kEnough; };
   const bool says_enough = std::any_of(record.commands.begin(), record.commands.end(), is_enough);
   const bool may_be_enough =
-      training.validation.patience > 0 && !record.skipped && IsMeasuredIn(training, n, record.step);
+      training.validation.patience > 0 && !record.skipped && BroughtIn(training, n, record.step);
   return says_enough && !may_be_enough ? "it says that what is measured is enough" : "";
 }
 

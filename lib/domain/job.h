@@ -74,6 +74,9 @@ struct ScheduleSpec {
 // Which means of a metric are the better ones.
 enum class Better { kSmaller, kLarger };
 
+// Who measures: the workers in the step, or a process beside them while they train on.
+enum class MeasuredOn { kWorkers, kFollower };
+
 // The model is measured on samples of its own while it trains (lib/domain/validation.h).
 struct ValidationSpec {
   int64_t every_steps = 0;           // 0: no
@@ -84,7 +87,10 @@ struct ValidationSpec {
   Better mode = Better::kSmaller;    // whether its mean is to fall or to rise
   double min_delta = 0;              // what is better by less than this is not
   int64_t patience = 0;              // so many in a row that are no better end the job; 0: never
+  MeasuredOn on = MeasuredOn::kWorkers;
+  int64_t delay = 1;  // kFollower: what is measured of state(s) is learned by state(s + delay)
 
+  bool by_follower() const { return on == MeasuredOn::kFollower; }
   bool wanted() const { return every_steps > 0 || every_epochs > 0; }
   bool operator==(const ValidationSpec&) const = default;
 };

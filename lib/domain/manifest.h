@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,9 @@ struct Manifest {
   int64_t skipped = 0;       // steps before it that were not finite and left the state as it was
   int64_t left_out = 0;      // uses of samples before it that could not be read
   bool enough = false;       // validation.patience is used up: no step comes after it
+  // What a follower measured of an earlier state and this one has not learned of yet: whoever goes
+  // on from it has to. Exactly where OutstandingIn (validation.h) names such a state.
+  std::optional<PendingMeasure> pending{};
   bool operator==(const Manifest&) const = default;
 };
 

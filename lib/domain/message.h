@@ -19,6 +19,7 @@
 #include "lib/domain/layout.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/manifest.h"
+#include "lib/domain/measure.h"
 #include "lib/domain/view.h"
 
 namespace muster {
@@ -84,6 +85,14 @@ struct Join {  // also after every new session to the coordinator: then the memb
   Step recorded;
   Speaks speaks{};
 };
+// Where a state is measured by a follower: of which one, and for which chunks, this member has a
+// part of its checkpoint that is written or still will be.
+struct MeasuredPart {
+  LineageNumber lineage;
+  Step step;
+  ChunkSet chunks;
+  bool operator==(const MeasuredPart&) const = default;
+};
 // What a member has, for the plan of a new view.
 struct LocalState {
   bool has_state = false;
@@ -94,6 +103,7 @@ struct LocalState {
   // Still holds every result of step - 1 (a server: of its chunks) unmodified.
   bool previous_results = false;
   std::vector<LaneId> lanes;  // folded and running in the open step, ascending
+  std::optional<MeasuredPart> measured_part{};  // of the newest such state
 };
 struct Sealed {
   ViewNumber view;  // the forming one
@@ -151,6 +161,18 @@ struct Alive {                                  // about three per lease
   std::string phase;  // for people: "lane 3 of 6", "waiting for results of worker-1"
   std::vector<ThreadAge> threads{};
   Unreachable unreachable{};
+};
+// What the follower was asked for by MeasureState. Said in each session until AckMeasured.
+struct Measured {
+  LineageNumber lineage;
+  Step step;
+  MeasureSums sums;
+};
+struct MeasureFailed {
+  LineageNumber lineage;
+  Step step;
+  std::string reason;    // names the file
+  bool damaged = false;  // the checkpoint is; else it is the follower that could not
 };
 
 // ---- coordinator → members
@@ -221,6 +243,24 @@ struct AckRecords {
 struct AckSegments {
   TermNumber term;
   std::vector<int64_t> ids;
+};
+struct MeasureState {  // to the follower: measure that checkpoint, and nothing else any more
+  TermNumber term;
+  LineageNumber lineage;  // of the checkpoint; the same as the manifest's
+  Step step;
+  Manifest manifest;
+};
+struct AckMeasured {  // to the follower: the coordinator has it, or needs it no more
+  TermNumber term;
+  LineageNumber lineage;
+  Step step;
+};
+struct GiveMeasure {  // to the owner of the chunk of sums: what a step to come brings
+  TermNumber term;
+  ViewNumber view;
+  LineageNumber lineage;
+  Step step;  // of the measured state
+  MeasureSums sums;
 };
 struct Leave {
   TermNumber term;
@@ -318,9 +358,11 @@ struct Pieces {
 };
 
 using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
-                                   SegmentWritten, SegmentFailed, Alive, LanesNotFinite>;
+                                   SegmentWritten, SegmentFailed, Alive, LanesNotFinite, Measured,
+                                   MeasureFailed>;
 using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand,
-                                     AckRecords, AckSegments, Leave>;
+                                     AckRecords, AckSegments, Leave, MeasureState, AckMeasured,
+                                     GiveMeasure>;
 // Whatever the coordinator says, it says in its term.
 inline TermNumber TermOf(const FromCoordinator& message) {
   return std::visit(

@@ -22,7 +22,7 @@ constexpr char kPrefix[] = "validation/";
 constexpr char kExpPrefix[] = "validation/exp/";
 constexpr char kAucPrefix[] = "validation/auc/";
 constexpr char kLearnedName[] = "validation/learned";
-constexpr size_t kFloats = 16;  // of each tensor, but of an AUC's
+constexpr size_t kFloats = kFloatsOfMetric;  // of each tensor, but of an AUC's
 static_assert((kMostMetrics + 1) * kFloats * sizeof(float) == kMostBytesOfMeasures);
 
 // A number as whole multiples of 2^-kFraction, cut into limbs below kLimbSize, each with the sign
@@ -179,6 +179,60 @@ bool IsMeasuredIn(const TrainingSpec& training, uint64_t samples, Step step) {
          IsFirstOfEpoch(s, StepsPerEpoch(training, samples), validation.every_epochs);
 }
 
+int64_t DelayOf(const ValidationSpec& validation) {
+  return validation.by_follower() ? validation.delay : 1;
+}
+
+Step BringerOf(const ValidationSpec& validation, Step measured) {
+  return measured + (DelayOf(validation) - 1);
+}
+
+std::optional<Step> BroughtIn(const TrainingSpec& training, uint64_t samples, Step step) {
+  const Step measured = step - (DelayOf(training.validation) - 1);
+  return IsMeasuredIn(training, samples, measured) ? std::optional(measured) : std::nullopt;
+}
+
+int64_t StepsBetweenMeasures(const TrainingSpec& training, uint64_t samples) {
+  const ValidationSpec& validation = training.validation;
+  if (validation.every_steps > 0) return validation.every_steps;
+  return StepsOfEpochs(training, samples, validation.every_epochs);
+}
+
+std::optional<Step> OutstandingIn(const TrainingSpec& training, uint64_t samples, Step step) {
+  if (!training.validation.wanted() || !training.validation.by_follower() || step <= Step(0))
+    return std::nullopt;
+  const int64_t between = StepsBetweenMeasures(training, samples);
+  const Step last((step.value() - 1) / between * between);
+  const bool is_learned = BringerOf(training.validation, last) < step;
+  return last == Step(0) || is_learned ? std::nullopt : std::optional(last);
+}
+
+absl::Status CheckDelay(const TrainingSpec& training, uint64_t samples) {
+  const ValidationSpec& validation = training.validation;
+  if (!validation.wanted() || !validation.by_follower()) return absl::OkStatus();
+  const int64_t between = StepsBetweenMeasures(training, samples);
+  if (validation.delay <= between) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "validation.delay: ", validation.delay, " is more than the ", between,
+      " steps from one measured state to the next; write at most ", between));
+}
+
+std::string WhyNotSums(const MeasureSums& sums) {
+  constexpr float kBelow = 1 << 24;
+  const std::vector<float>& floats = sums.floats;
+  if (floats.empty() || floats.size() % kFloats != 0 || floats.size() > kMostMetrics * kFloats)
+    return absl::StrCat(floats.size(), " numbers, where each of at most ", kMostMetrics,
+                        " metrics has ", kFloats);
+  for (size_t i = 0; i < floats.size(); ++i) {
+    const float limb = floats[i];
+    if (!(std::abs(limb) < kBelow) || limb != std::floor(limb))
+      return "a limb that is not whole, or too large";
+    const bool may_be_negative = i % kFloats < kWeight.first;
+    if (std::signbit(limb) && (limb == 0 || !may_be_negative)) return "a weight below 0";
+  }
+  return "";
+}
+
 IdRange MeasuredBy(LaneId lane, int32_t lanes, uint64_t samples) {
   const auto at = [&](int64_t l) {
     return static_cast<uint64_t>(absl::uint128(samples) * static_cast<uint64_t>(l) /
@@ -314,26 +368,46 @@ void SumPlaces::Apply(const TrainingSpec& training, uint64_t samples, Step step,
   if (to.data() != from.data()) std::memcpy(to.data(), from.data(), from.size() * sizeof(float));
   if (left_out_floats_ > 0)
     std::memcpy(&to[left_out_], &sum[left_out_], left_out_floats_ * sizeof(float));
-  if (places_.empty() || !IsMeasuredIn(training, samples, step)) return;
-  ApplyMeasures(training, step, sum, ReadLearned(to.subspan(learned_, kFloats)), to);
+  if (places_.empty()) return;
+  if (const std::optional<Step> measured = BroughtIn(training, samples, step))
+    ApplyMeasures(training, *measured, sum, ReadLearned(to.subspan(learned_, kFloats)), to);
 }
 
-void SumPlaces::ApplyMeasures(const TrainingSpec& training, Step step, absl::Span<const float> sum,
-                              const Learned& before, absl::Span<float> to) const {
+void SumPlaces::WriteMeasured(const MeasureSums& sums, absl::Span<float> sum) const {
+  size_t next = 0;
+  for (const Place& place : places_) {
+    const size_t floats = place.is_auc ? kAucFloats : kFloats;
+    MUSTER_CHECK(sums.floats.size() >= next + floats, "the floats of each metric");
+    std::memcpy(&sum[place.at], &sums.floats[next], floats * sizeof(float));
+    next += floats;
+  }
+}
+
+MeasureSums SumPlaces::MeasuredIn(absl::Span<const float> sum) const {
+  MeasureSums sums;
+  for (const Place& place : places_)
+    sums.floats.insert(sums.floats.end(), &sum[place.at],
+                       &sum[place.at] + (place.is_auc ? kAucFloats : kFloats));
+  return sums;
+}
+
+void SumPlaces::ApplyMeasures(const TrainingSpec& training, Step measured,
+                              absl::Span<const float> sum, const Learned& before,
+                              absl::Span<float> to) const {
   std::optional<double> judged;
   for (size_t m = 0; m < places_.size(); ++m) {
     const size_t at = places_[m].at;
     const Measure measure = places_[m].is_auc ? MeasureOfCounts(sum.subspan(at, kAucFloats))
                                               : MeasureOf(sum.subspan(at, kFloats));
-    WriteMeasure(measure, step, to.subspan(at, kFloats));
+    WriteMeasure(measure, measured, to.subspan(at, kFloats));
     if (m == judged_) judged = MeanOf(measure);
   }
-  WriteLearned(Learn(training, before, step, judged), to.subspan(learned_, kFloats));
+  WriteLearned(Learn(training, before, measured, judged), to.subspan(learned_, kFloats));
 }
 
-int64_t CutsIn(const MeasuredState& after, Step step) {
-  return after.measures.empty() || after.step != step ? after.learned.cuts
-                                                      : after.learned.cuts_before;
+int64_t CutsIn(const ValidationSpec& validation, const MeasuredState& after, Step step) {
+  const bool brought = !after.measures.empty() && BringerOf(validation, after.step) == step;
+  return brought ? after.learned.cuts_before : after.learned.cuts;
 }
 
 MeasuredState SumPlaces::Read(absl::Span<const float> state) const {

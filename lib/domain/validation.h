@@ -23,6 +23,22 @@ namespace muster {
 // state(step) is measured in `step`. `samples`: of the training data.
 bool IsMeasuredIn(const TrainingSpec& training, uint64_t samples, Step step);
 
+// What is measured of state(s) is brought by the step s + delay − 1, so that state(s + delay) is the
+// first that has learned of it (docs/decisions/0111). Workers measure in step s itself: delay 1.
+int64_t DelayOf(const ValidationSpec& validation);
+Step BringerOf(const ValidationSpec& validation, Step measured);
+// The state whose measure `step` brings; nothing: it brings none.
+std::optional<Step> BroughtIn(const TrainingSpec& training, uint64_t samples, Step step);
+// The state before state(step) whose measure it has not learned of: there is one at most.
+std::optional<Step> OutstandingIn(const TrainingSpec& training, uint64_t samples, Step step);
+// From one measured state to the next, of a job with a follower: one of the two cadences is given.
+int64_t StepsBetweenMeasures(const TrainingSpec& training, uint64_t samples);
+// kInvalidArgument: validation.delay is more than these steps.
+absl::Status CheckDelay(const TrainingSpec& training, uint64_t samples);
+
+// Why lanes cannot have added up to them; empty: they can.
+std::string WhyNotSums(const MeasureSums& sums);
+
 // The ids of validation samples that a lane measures.
 struct IdRange {
   uint64_t begin = 0;
@@ -72,7 +88,7 @@ struct MeasuredState {
 };
 
 // How often the rate of `step` had been cut, as state(step + 1) tells.
-int64_t CutsIn(const MeasuredState& after, Step step);
+int64_t CutsIn(const ValidationSpec& validation, const MeasuredState& after, Step step);
 
 // Where the sums of a job stand in its flat space. Spans are of the chunk of sums.
 class SumPlaces {
@@ -89,6 +105,11 @@ class SumPlaces {
   void Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const;
   // Likewise, of a job that leaves out: positions in the step's samples.
   void WriteLeftOut(absl::Span<const uint64_t> positions, absl::Span<float> terms) const;
+  // In place of what lanes brought, which are zeros where a follower measures. `sums`: of as many
+  // metrics; what is left out stays as it is.
+  void WriteMeasured(const MeasureSums& sums, absl::Span<float> sum) const;
+  // What lanes brought of the metrics.
+  MeasureSums MeasuredIn(absl::Span<const float> sum) const;
   // The chunk of state(step + 1), of that of state(step) and the sum of what the lanes brought.
   // `to` may be `from`; `samples`: of the training data.
   void Apply(const TrainingSpec& training, uint64_t samples, Step step, absl::Span<const float> sum,
@@ -96,7 +117,7 @@ class SumPlaces {
   MeasuredState Read(absl::Span<const float> state) const;
 
  private:
-  void ApplyMeasures(const TrainingSpec& training, Step step, absl::Span<const float> sum,
+  void ApplyMeasures(const TrainingSpec& training, Step measured, absl::Span<const float> sum,
                      const Learned& before, absl::Span<float> to) const;
 
   Chunk chunk_{0, 0, TensorKind::kSum};

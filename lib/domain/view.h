@@ -15,7 +15,9 @@
 
 namespace muster {
 
-enum class Role { kWorker, kServer };
+// A follower measures what the others train; it is in no view.
+enum class Role { kWorker, kServer, kFollower };
+inline constexpr char kFollowerName[] = "follower-0";
 
 struct MemberId {
   std::string name;

@@ -31,6 +31,8 @@ class Rows {
   Row operator()(const SegmentFailed&) const { return {"SegmentFailed", IsMember()}; }
   Row operator()(const Alive&) const { return {"Alive", IsMember()}; }
   Row operator()(const LanesNotFinite&) const { return {"LanesNotFinite", IsMember()}; }
+  Row operator()(const Measured&) const { return {"Measured", IsMember()}; }
+  Row operator()(const MeasureFailed&) const { return {"MeasureFailed", IsMember()}; }
 
   Row operator()(const AgentHello& hello) const {
     return {"AgentHello", host_ != nullptr && host_->host == hello.agent.host};

@@ -202,6 +202,48 @@ AckSegments Get(Reader& reader, const v1::AckSegments& message) {
   return ack;
 }
 
+void Put(const MeasureState& measure, v1::MemberFrame& frame) {
+  v1::MeasureState& out = *frame.mutable_measure_state();
+  out.set_term(measure.term.value());
+  out.set_lineage(measure.lineage.value());
+  out.set_step(measure.step.value());
+  *out.mutable_manifest() = ToProto(measure.manifest);
+}
+
+MeasureState Get(Reader& reader, const v1::MeasureState& message) {
+  return {TermNumber(reader.Number("term", message.term())),
+          LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("step", message.step())), ReadManifest(reader, message.manifest())};
+}
+
+void Put(const AckMeasured& ack, v1::MemberFrame& frame) {
+  v1::AckMeasured& out = *frame.mutable_ack_measured();
+  out.set_term(ack.term.value());
+  out.set_lineage(ack.lineage.value());
+  out.set_step(ack.step.value());
+}
+
+AckMeasured Get(Reader& reader, const v1::AckMeasured& message) {
+  return {TermNumber(reader.Number("term", message.term())),
+          LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("step", message.step()))};
+}
+
+void Put(const GiveMeasure& give, v1::MemberFrame& frame) {
+  v1::GiveMeasure& out = *frame.mutable_give_measure();
+  out.set_term(give.term.value());
+  out.set_view(give.view.value());
+  Write(MeasureFact{give.lineage, give.step, give.sums}, *out.mutable_fact());
+}
+
+GiveMeasure Get(Reader& reader, const v1::GiveMeasure& message) {
+  const TermNumber term(reader.Number("term", message.term()));
+  const ViewNumber view(reader.Number("view", message.view()));
+  const Reader::Scope scope(reader, "fact");
+  MeasureFact fact = Read(reader, message.fact());
+  return {term, view, fact.lineage, fact.step, std::move(fact.sums)};
+}
+
 void Put(const Leave& leave, v1::MemberFrame& frame) {
   v1::Leave& out = *frame.mutable_leave();
   out.set_term(leave.term.value());
@@ -248,7 +290,7 @@ JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
     const Reader::Scope scope(reader, "processes", i);
     const v1::ProcessWanted& process = message.processes(i);
     job.processes.push_back({reader.Text("name", process.name()),
-                             reader.Enum("role", process.role(), Role::kServer),
+                             reader.Enum("role", process.role(), Role::kFollower),
                              PlacementNumber(reader.Number("placement", process.placement()))});
     if (!reader.Count("devices", process.devices_size(), kMostDevices)) return job;
     for (const std::string& id : process.devices())
@@ -316,6 +358,9 @@ std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
     case Kind::kAckRecords: return member(frame.ack_records());
     case Kind::kAckSegments: return member(frame.ack_segments());
     case Kind::kLeave: return member(frame.leave());
+    case Kind::kMeasureState: return member(frame.measure_state());
+    case Kind::kAckMeasured: return member(frame.ack_measured());
+    case Kind::kGiveMeasure: return member(frame.give_measure());
     case Kind::kWanted: return ToAgent(Get(reader, frame.wanted()));
     case Kind::kMemberSigned: return ToAgent(Get(reader, frame.member_signed()));
     case Kind::kSignRefused: return ToAgent(Get(reader, frame.sign_refused()));

@@ -824,6 +824,16 @@ std::vector<FieldRule> ValidationRules() {
       OnlyFor(Later(Whole("validation.patience", kTraining,
                           MUSTER_MEMBER(training.validation.patience), 0, kMaxSteps)),
               wanted),
+      OnlyFor(Later(Choice("validation.on", kTraining, MUSTER_MEMBER(training.validation.on),
+                           {"workers", "follower"})),
+              wanted),
+      OnlyFor(Later(Whole("validation.delay", kTraining, MUSTER_MEMBER(training.validation.delay),
+                          1, kMaxSteps)),
+              [wanted](const JobSpec& spec) -> std::string {
+                const ValidationSpec& validation = spec.training.validation;
+                if (!validation.wanted()) return wanted(spec);
+                return validation.by_follower() ? "" : "is for validation.on: follower";
+              }),
   };
 }
 

@@ -48,6 +48,11 @@ absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes) {
   return step;
 }
 
+std::string EncodeMeasureFact(const MeasureFact& fact) { return EncodePart<v1::MeasureFact>(fact); }
+absl::StatusOr<MeasureFact> DecodeMeasureFact(std::string_view bytes) {
+  return DecodePart<v1::MeasureFact, MeasureFact>(bytes);
+}
+
 std::string EncodeLineage(const Lineage& lineage) { return EncodePart<v1::Lineage>(lineage); }
 absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes) {
   return DecodePart<v1::Lineage, Lineage>(bytes);

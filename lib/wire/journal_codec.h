@@ -20,6 +20,9 @@ absl::StatusOr<StepRecord> DecodeStepRecord(std::string_view bytes);
 std::string EncodeRecordedStep(const RecordedStep& step);
 absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes);
 
+std::string EncodeMeasureFact(const MeasureFact& fact);
+absl::StatusOr<MeasureFact> DecodeMeasureFact(std::string_view bytes);
+
 std::string EncodeLineage(const Lineage& lineage);
 absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes);
 

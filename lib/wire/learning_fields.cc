@@ -242,6 +242,16 @@ absl::Status CheckValidation(const Document& document, const TrainingSpec& train
     return ErrorAt(document, "validation.paths",
                    "is missing; name files to measure the model with, or leave a part of the data "
                    "out of training by data.validation_share");
+  if (!validation.wanted() || !validation.by_follower()) return absl::OkStatus();
+  if (validation.every_steps > 0 && validation.every_epochs > 0)
+    return ErrorAt(document, "validation.every_epochs",
+                   "with validation.on: follower one cadence is allowed; remove this one or "
+                   "validation.every_steps");
+  // How many steps an epoch has, workers say.
+  if (validation.every_steps > 0 && validation.delay > validation.every_steps)
+    return ErrorAt(document, "validation.delay",
+                   absl::StrCat(validation.delay, " is more than validation.every_steps (",
+                                validation.every_steps, "); write at most as many"));
   return absl::OkStatus();
 }
 

@@ -46,7 +46,8 @@ absl::Status CheckOptimizer(const Document& document, const TrainingSpec& traini
 absl::Status CheckLeavesOut(const Document& document, const TrainingSpec& training);
 absl::Status CheckSyncs(const Document& document, const TrainingSpec& training);
 
-// Data to measure with, and for a plateau measures, and no servers.
+// Data to measure with, for a plateau measures and no servers, and for a follower one cadence and a
+// delay within it.
 absl::Status CheckValidation(const Document& document, const TrainingSpec& training);
 
 // A list of steps, ascending, each once.

@@ -8,6 +8,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/domain/tensor_type.h"
+#include "lib/domain/validation.h"
 #include "lib/kernels/crc.h"
 
 namespace muster {
@@ -115,6 +116,12 @@ v1::Manifest ToProto(const Manifest& manifest) {
   message.set_skipped(manifest.skipped);
   message.set_left_out(manifest.left_out);
   message.set_enough(manifest.enough);
+  if (manifest.pending) {
+    v1::PendingMeasure& out = *message.mutable_pending();
+    out.set_step(manifest.pending->step.value());
+    out.mutable_sums()->Add(manifest.pending->sums.floats.begin(),
+                            manifest.pending->sums.floats.end());
+  }
   return message;
 }
 
@@ -158,6 +165,14 @@ absl::StatusOr<Manifest> FromProto(const v1::Manifest& message) {
   manifest.skipped = message.skipped();
   manifest.left_out = message.left_out();
   manifest.enough = message.enough();
+  if (message.has_pending()) {
+    const v1::PendingMeasure& pending = message.pending();
+    if (pending.step() < 0 || pending.step() >= message.step())
+      return OutOfRange("pending.step", pending.step());
+    manifest.pending = {Step(pending.step()), {{pending.sums().begin(), pending.sums().end()}}};
+    if (const std::string why = WhyNotSums(manifest.pending->sums); !why.empty())
+      return absl::InvalidArgumentError(absl::StrCat("pending.sums: ", why));
+  }
   return manifest;
 }
 

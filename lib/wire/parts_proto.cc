@@ -304,6 +304,22 @@ Lineage Read(Reader& reader, const v1::Lineage& message) {
           Step(reader.Number("fork", message.fork())), reader.Text("cause", message.cause())};
 }
 
+void Write(const MeasureFact& fact, v1::MeasureFact& out) {
+  out.set_lineage(fact.lineage.value());
+  out.set_step(fact.step.value());
+  out.mutable_sums()->Add(fact.sums.floats.begin(), fact.sums.floats.end());
+}
+
+MeasureFact Read(Reader& reader, const v1::MeasureFact& message) {
+  MeasureFact fact{LineageNumber(reader.Number("lineage", message.lineage())),
+                   Step(reader.Number("step", message.step())),
+                   {}};
+  if (!reader.Count("sums", message.sums_size(), kMostMetrics * kFloatsOfMetric)) return fact;
+  fact.sums.floats.assign(message.sums().begin(), message.sums().end());
+  if (const std::string why = WhyNotSums(fact.sums); !why.empty()) reader.Refuse("sums", why);
+  return fact;
+}
+
 void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out) {
   out.set_samples(environment.samples);
   out.set_data_hash(environment.data_hash);

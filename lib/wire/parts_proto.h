@@ -36,6 +36,7 @@ void Write(const JobCommand& command, v1::JobCommand& out);
 void Write(const FingerprintPart& part, v1::FingerprintPart& out);
 void Write(const StepRecord& record, v1::StepRecord& out);
 void Write(const Lineage& lineage, v1::Lineage& out);
+void Write(const MeasureFact& fact, v1::MeasureFact& out);
 void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out);
 void Write(const ProcessName& process, v1::ProcessName& out);
 
@@ -58,6 +59,8 @@ JobCommand Read(Reader& reader, const v1::JobCommand& message);
 FingerprintPart Read(const v1::FingerprintPart& message);
 StepRecord Read(Reader& reader, const v1::StepRecord& message);
 Lineage Read(Reader& reader, const v1::Lineage& message);
+// Only such sums as lanes can have added up to.
+MeasureFact Read(Reader& reader, const v1::MeasureFact& message);
 NumericEnvironment Read(Reader& reader, const v1::NumericEnvironment& message);
 ProcessName Read(Reader& reader, const v1::ProcessName& message);
 

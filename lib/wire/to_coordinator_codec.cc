@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -70,7 +71,7 @@ Join Get(Reader& reader, const v1::Join& message) {
   join.start = StartNumber(reader.Number("start", message.start()));
   join.placement = PlacementNumber(reader.Number("placement", message.placement()));
   join.id = ReadSpeaker(reader, "id", message.id());
-  join.role = reader.Enum("role", message.role(), Role::kServer);
+  join.role = reader.Enum("role", message.role(), Role::kFollower);
   join.node = Reader::Words(message.node());
   join.address = Reader::Words(message.address());
   join.cluster = Reader::Words(message.cluster());
@@ -100,6 +101,11 @@ void Put(const Sealed& sealed, v1::CoordinatorFrame& frame) {
   Write(local_state.sums, *held.mutable_sums());
   held.set_previous_results(local_state.previous_results);
   for (const LaneId lane : local_state.lanes) held.add_lanes(static_cast<uint32_t>(lane.value()));
+  if (!local_state.measured_part) return;
+  v1::MeasuredPart& part = *held.mutable_measured_part();
+  part.set_lineage(local_state.measured_part->lineage.value());
+  part.set_step(local_state.measured_part->step.value());
+  Write(local_state.measured_part->chunks, *part.mutable_chunks());
 }
 
 std::vector<LaneId> ReadLaneIds(Reader& reader, const PackedIndices& message) {
@@ -123,6 +129,12 @@ LocalState ReadLocalState(Reader& reader, const v1::LocalState& message) {
   local_state.sums = Read(reader, "sums", message.sums());
   local_state.previous_results = message.previous_results();
   local_state.lanes = ReadLaneIds(reader, message.lanes());
+  if (!message.has_measured_part()) return local_state;
+  const Reader::Scope part(reader, "measured_part");
+  const v1::MeasuredPart& from = message.measured_part();
+  local_state.measured_part = {LineageNumber(reader.Number("lineage", from.lineage())),
+                               Step(reader.Number("step", from.step())),
+                               Read(reader, "chunks", from.chunks())};
   return local_state;
 }
 
@@ -255,6 +267,29 @@ void Put(const LanesNotFinite& found, v1::CoordinatorFrame& frame) {
 LanesNotFinite Get(Reader& reader, const v1::LanesNotFinite& message) {
   return {LineageNumber(reader.Number("lineage", message.lineage())),
           Step(reader.Number("step", message.step())), ReadLaneIds(reader, message.lanes())};
+}
+
+void Put(const Measured& measured, v1::CoordinatorFrame& frame) {
+  Write(MeasureFact{measured.lineage, measured.step, measured.sums}, *frame.mutable_measured());
+}
+
+Measured GetMeasured(Reader& reader, const v1::MeasureFact& message) {
+  MeasureFact fact = Read(reader, message);
+  return {fact.lineage, fact.step, std::move(fact.sums)};
+}
+
+void Put(const MeasureFailed& failed, v1::CoordinatorFrame& frame) {
+  v1::MeasureFailed& out = *frame.mutable_measure_failed();
+  out.set_lineage(failed.lineage.value());
+  out.set_step(failed.step.value());
+  out.set_reason(failed.reason);
+  out.set_damaged(failed.damaged);
+}
+
+MeasureFailed Get(Reader& reader, const v1::MeasureFailed& message) {
+  return {LineageNumber(reader.Number("lineage", message.lineage())),
+          Step(reader.Number("step", message.step())), Reader::Words(message.reason()),
+          message.damaged()};
 }
 
 void Put(const std::vector<HostDevice>& devices,
@@ -418,6 +453,8 @@ std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
     case Kind::kSegmentFailed: return member(frame.segment_failed());
     case Kind::kAlive: return member(frame.alive());
     case Kind::kLanesNotFinite: return member(frame.lanes_not_finite());
+    case Kind::kMeasured: return ToCoordinator(GetMeasured(reader, frame.measured()));
+    case Kind::kMeasureFailed: return member(frame.measure_failed());
     case Kind::kAgentHello: return FromAgent(Get(reader, frame.agent_hello()));
     case Kind::kProcessExited: return FromAgent(Get(reader, frame.process_exited()));
     case Kind::kLogLines: return FromAgent(Get(reader, frame.log_lines()));

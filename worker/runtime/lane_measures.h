@@ -34,8 +34,10 @@ class LaneMeasures {
   // Of the first samples, at most so many: the same on all members, or their sums would differ.
   absl::StatusOr<std::vector<TaskMetricSum>> Probe(uint64_t most, absl::Span<const float> values);
 
-  // Whether state(step) is measured in `step`; `samples`: of the training data.
-  bool In(uint64_t samples, Step step) const { return IsMeasuredIn(training_, samples, step); }
+  // Whether lanes measure state(step) in `step`; `samples`: of the training data.
+  bool In(uint64_t samples, Step step) const {
+    return !training_.validation.by_follower() && IsMeasuredIn(training_, samples, step);
+  }
   // The lane's share. `values` are the flat space of the model; `terms`, the chunk of sums, is all
   // +0.0 before. `goes_on` is called between batches. Errors as of Task::RunLane.
   absl::Status Measure(LaneId lane, absl::Span<const float> values, absl::Span<float> terms,

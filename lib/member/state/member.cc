@@ -108,6 +108,10 @@ void Member::On(const GiveCommand& give, Outcome& out) {
   active_->Handle(give, out);
 }
 
+void Member::On(const GiveMeasure& give, Outcome& out) {
+  if (!active_ || give.view != sealed_) return out.Drop("too late");
+}
+
 void Member::On(const SegmentWritten& written, Outcome& out) {
   out.Do(outbox_.Add(written));
   EndPart(out);

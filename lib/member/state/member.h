@@ -95,6 +95,9 @@ class Member {
   void On(const GiveCommand& give, Outcome& out);
   void On(const AckRecords& ack, Outcome&) { outbox_.Acknowledge(ack); }
   void On(const AckSegments& ack, Outcome&) { outbox_.Acknowledge(ack); }
+  void On(const GiveMeasure& give, Outcome& out);
+  void On(const MeasureState&, Outcome& out) { out.Drop("for a follower"); }
+  void On(const AckMeasured&, Outcome& out) { out.Drop("for a follower"); }
   void On(const Leave& leave, Outcome& out) { out.Do(Quit{leave.exit_code, leave.reason}); }
 
   template <class M>

@@ -34,12 +34,7 @@ bool ClosedStep::Stops() const {
          });
 }
 
-// A skipped step left what was measured before.
-bool ClosedStep::Measures() const {
-  return measured && !measured->measures.empty() && measured->step == step && !skipped;
-}
-
-bool ClosedStep::FindsEnough() const { return Measures() && measured->learned.enough; }
+bool ClosedStep::FindsEnough() const { return measures && measured->learned.enough; }
 
 OpenStep::OpenStep(ConfigPtr config, Step step)
     : config_(std::move(config)),
@@ -218,6 +213,9 @@ bool OpenStep::Skips() const {
 
 ClosedStep OpenStep::Close() && {
   const bool skipped = Skips();
+  // A skipped step left what was measured before.
+  const bool measures = measured_ && !measured_->measures.empty() && !skipped &&
+                        BringerOf(config_->training.validation, measured_->step) == step_;
   return {step_,
           std::move(meta_),
           std::move(commands_),
@@ -225,7 +223,8 @@ ClosedStep OpenStep::Close() && {
           std::move(record_),
           skipped,
           skipped && config_->training.on_nan == OnNan::kStop,
-          std::move(measured_)};
+          std::move(measured_),
+          measures};
 }
 
 void HeldState::Advance(const ConfigPtr& config) {
@@ -242,8 +241,8 @@ void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& 
   // Also of the steps that measure nothing: records that count leave no gap.
   if (config.has_sums() && !done.measured) return;
   if (done.measured) {
-    if (done.Measures()) record.measures = done.measured->measures;
-    record.cuts = CutsIn(*done.measured, done.step);
+    if (done.measures) record.measures = done.measured->measures;
+    record.cuts = CutsIn(config.training.validation, *done.measured, done.step);
     if (!done.skipped) record.left_out = done.measured->left_out;
   }
   for (size_t c = 0; c < done.meta.size(); ++c) {

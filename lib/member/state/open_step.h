@@ -32,9 +32,9 @@ struct ClosedStep {
   bool skipped = false;                     // not finite: the state is that of the step before
   bool ends_job = false;                    // because it was not finite
   std::optional<MeasuredState> measured{};  // as state(step + 1) tells
+  bool measures = false;                    // the step brought what stands there
 
   bool Stops() const;        // nothing is computed after it
-  bool Measures() const;     // it measured the state that it began with
   bool FindsEnough() const;  // what it measured is the last that the job waits for
 };
 

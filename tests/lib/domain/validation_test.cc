@@ -346,8 +346,74 @@ TEST(CutsIn, AreThoseBeforeTheMeasureOfTheStep) {
   MeasuredState after{{{1, 1}}, Step(5), {}};
   after.learned.cuts = 2;
   after.learned.cuts_before = 1;
-  EXPECT_EQ(CutsIn(after, Step(5)), 1);
-  EXPECT_EQ(CutsIn(after, Step(6)), 2);
+  EXPECT_EQ(CutsIn(Measuring().validation, after, Step(5)), 1);
+  EXPECT_EQ(CutsIn(Measuring().validation, after, Step(6)), 2);
+}
+
+TrainingSpec Followed(int64_t every, int64_t delay) {
+  TrainingSpec training = Measuring();
+  training.validation = {
+      .every_steps = every, .on = MeasuredOn::kFollower, .delay = delay};
+  return training;
+}
+
+TEST(Delay, IsFromAStateToTheFirstThatHasLearnedOfIt) {
+  EXPECT_EQ(DelayOf(Measuring().validation), 1);
+  EXPECT_EQ(BroughtIn(Measuring(), 25, Step(5)), Step(5));
+  for (const int64_t every : {1, 5, 6})
+    for (int64_t delay = 1; delay <= every; ++delay) {
+      const TrainingSpec training = Followed(every, delay);
+      for (int64_t s = 0; s < 30; ++s) {
+        std::optional<Step> brought, outstanding;
+        for (int64_t measured = every; measured <= s; measured += every) {
+          if (measured + delay - 1 == s) brought = Step(measured);
+          if (measured < s && s <= measured + delay - 1) {
+            EXPECT_FALSE(outstanding) << "one at most";
+            outstanding = Step(measured);
+          }
+        }
+        EXPECT_EQ(BroughtIn(training, 25, Step(s)), brought) << every << " " << delay << " " << s;
+        EXPECT_EQ(OutstandingIn(training, 25, Step(s)), outstanding)
+            << every << " " << delay << " " << s;
+      }
+    }
+}
+
+TEST(Delay, IsAtMostTheStepsBetweenMeasuresAndOfEpochsTheyAreKnownLate) {
+  EXPECT_TRUE(CheckDelay(Followed(5, 5), 25).ok());
+  EXPECT_FALSE(CheckDelay(Followed(5, 6), 25).ok());
+  TrainingSpec training = Followed(0, 7);
+  training.validation.every_epochs = 2;
+  // 25 samples in batches of 10: three steps an epoch.
+  EXPECT_THAT(CheckDelay(training, 25).message(), HasSubstr("7 is more than the 6 steps"));
+  training.validation.delay = 6;
+  EXPECT_TRUE(CheckDelay(training, 25).ok());
+  EXPECT_EQ(OutstandingIn(training, 25, Step(11)), Step(6));
+  EXPECT_EQ(OutstandingIn(training, 25, Step(12)), std::nullopt);
+  EXPECT_EQ(OutstandingIn(training, 25, Step(13)), Step(12));
+}
+
+TEST(Sums, OfAFollowerAreWhatLanesCanHaveAddedUpTo) {
+  MeasureSums sums;
+  sums.floats.assign(2 * kFloatsOfMetric, 0.0f);
+  sums.floats[3] = -(1 << 24) + 1;
+  sums.floats[26] = (1 << 24) - 1;
+  EXPECT_EQ(WhyNotSums(sums), "");
+  const auto with = [&](size_t at, float limb) {
+    MeasureSums other = sums;
+    other.floats[at] = limb;
+    return WhyNotSums(other);
+  };
+  for (const float limb : {0.5f, 16777216.0f, -16777216.0f, std::nanf(""), HUGE_VALF})
+    EXPECT_THAT(with(0, limb), HasSubstr("limb")) << limb;
+  EXPECT_THAT(with(10, -1), HasSubstr("weight"));
+  EXPECT_THAT(with(31, -1), HasSubstr("weight"));
+  EXPECT_THAT(with(0, -0.0f), HasSubstr("weight"));
+  sums.floats.pop_back();
+  EXPECT_THAT(WhyNotSums(sums), HasSubstr("31 numbers"));
+  EXPECT_THAT(WhyNotSums({}), HasSubstr("0 numbers"));
+  sums.floats.assign((kMostMetrics + 1) * kFloatsOfMetric, 0.0f);
+  EXPECT_THAT(WhyNotSums(sums), HasSubstr("512 numbers"));
 }
 
 TEST(ValuesOf, AreWhatPeopleWant) {

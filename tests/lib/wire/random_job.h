@@ -220,6 +220,11 @@ class RandomJob {
     validation.paths = {Text(), Text()};
     validation.batch = Int<int64_t>(0, 99);
     if (Coin()) validation.patience = Int<int64_t>(1, 99);
+    if (Coin()) {
+      validation.on = MeasuredOn::kFollower;
+      validation.every_epochs = 0;
+      validation.delay = Int<int64_t>(1, validation.every_steps);
+    }
     if (validation.patience == 0 && !is_plateau) return;
     validation.metric = Text();
     validation.mode = Pick(Better::kLarger);

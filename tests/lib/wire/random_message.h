@@ -198,6 +198,13 @@ class RandomMessage {
     tensor.shape.resize(Below(4));
     for (int64_t& size : tensor.shape) size = 1 + static_cast<int64_t>(Below(1000));
   }
+  void Fill(MeasureSums& sums) {
+    sums.floats.resize(kFloatsOfMetric * (1 + Below(4)));
+    for (size_t i = 0; i < sums.floats.size(); ++i) {
+      const auto limb = static_cast<float>(Below(1 << 24));
+      sums.floats[i] = i % kFloatsOfMetric < 10 && limb > 0 && Below(2) == 1 ? -limb : limb;
+    }
+  }
   void Fill(Segment& segment) {
     ForEachField(segment, [this](auto& field) { Fill(field); });
     for (SegmentEntry& entry : segment.entries) entry.slot %= kMaxOptimizerSlots;
@@ -211,6 +218,7 @@ class RandomMessage {
     manifest.chunk_bytes = 64 * static_cast<int64_t>(1 + Below(4096));
     manifest.slots %= kMaxOptimizerSlots;
     for (TensorSpec& tensor : manifest.tensors) tensor.name = "weight";
+    if (manifest.pending) manifest.step = manifest.pending->step + 1;
   }
   void Fill(View& view) {
     ForEachField(view, [this](auto& field) { Fill(field); });
