@@ -20,6 +20,7 @@
 #include "lib/domain/fork.h"
 #include "lib/domain/grid.h"
 #include "lib/domain/job_id.h"
+#include "lib/domain/validation.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::coordinator {
@@ -79,6 +80,9 @@ absl::Status CheckUsable(const std::string& path, const Place& place, const Mani
                         manifest.step <= Step(TotalSteps(training, file.environment.samples));
   if (!has_step)
     return Unusable(path, absl::StrCat("step ", manifest.step.value(), " is none of its job"));
+  if (!MayPend(manifest.pending, training, file.environment.samples, manifest.tensors,
+               manifest.step))
+    return Unusable(path, "it does not say what a follower measured, as its step needs it");
   return absl::OkStatus();
 }
 

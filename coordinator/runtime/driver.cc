@@ -113,6 +113,7 @@ std::string JobOfChange(const Persisted& change) {
   if (const PersistJob* job = std::get_if<PersistJob>(&change)) return job->job.id;
   if (const PersistRecords* records = std::get_if<PersistRecords>(&change)) return records->job;
   if (const auto* print = std::get_if<PersistFingerprint>(&change)) return print->job;
+  if (const auto* measure = std::get_if<PersistMeasure>(&change)) return measure->job;
   return "";  // of no job
 }
 

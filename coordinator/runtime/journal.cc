@@ -38,6 +38,7 @@ constexpr char kClaimKey[] = "claim";
 constexpr char kJobPrefix[] = "job/";
 constexpr char kRecord = 'r';
 constexpr char kFingerprint = 'f';
+constexpr char kMeasure = 'm';
 
 std::string_view Std(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -255,6 +256,11 @@ struct Writer {
     batch.Put(kLedger, LedgerKey(change.job, kFingerprint, change.lineage, change.step),
               EncodeFingerprintPart(change.value));
     TailOf(change.job).fingerprint = {change.lineage, change.step, change.value};
+  }
+
+  void operator()(const PersistMeasure& change) {
+    batch.Put(kLedger, LedgerKey(change.job, kMeasure, change.fact.lineage, change.fact.step),
+              EncodeMeasureFact(change.fact));
   }
 
   void operator()(const PersistDrained& change) {
@@ -540,7 +546,7 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
   JobTail& tail = tails_[job.id];
   const auto measures = [&](Step step) {
     const uint64_t samples = job.environment ? job.environment->samples : 0;
-    return samples > 0 && IsMeasuredIn(job.spec.training, samples, step);
+    return samples > 0 && BroughtIn(job.spec.training, samples, step).has_value();
   };
   const std::string prefix = LedgerPrefix(job.id, kRecord, lineage.number);
   MUSTER_RETURN_IF_ERROR(kv_->Scan(kLedger, LedgerKey(job.id, kRecord, lineage.number, next),
@@ -593,7 +599,7 @@ absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_
 }
 
 absl::Status Journal::Erase(const std::string& job) const {
-  for (const char kind : {kRecord, kFingerprint}) {
+  for (const char kind : {kRecord, kFingerprint, kMeasure}) {
     MUSTER_RETURN_IF_ERROR(ErasePrefix(*kv_, kLedger, LedgerPrefix(job, kind)));
   }
   Batch entry;
@@ -689,6 +695,16 @@ absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lin
 }
 
 // Along the ancestry; and what the last rewind voided, as far as it is not done again.
+// Of all lineages: what was measured of a voided state is compared with what is measured again.
+absl::Status Journal::LoadFacts(const std::string& job, Step oldest, RecentSteps& recent) const {
+  const std::string prefix = LedgerPrefix(job, kMeasure);
+  return ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "measure", DecodeMeasureFact,
+                    [&](LineageNumber, Step step, const MeasureFact& fact) {
+                      if (step >= oldest) recent.Add(fact);
+                      return absl::StatusOr<bool>(true);
+                    });
+}
+
 absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next) const {
   constexpr auto kMany = static_cast<int64_t>(kRecentSteps);
   const Step oldest(std::max<int64_t>(0, next.value() - kMany));
@@ -703,6 +719,7 @@ absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next
         ScanFingerprints(job.id, l->number, first + 1, end + 1, recent.fingerprints));
     end = std::min(end, l->fork);
   }
+  if (FollowersOf(job.spec.training) > 0) MUSTER_RETURN_IF_ERROR(LoadFacts(job.id, oldest, recent));
   const LineageNumber before = job.lineages.back().parent;
   if (before == LineageNumber(0)) return recent;
   MUSTER_RETURN_IF_ERROR(ScanRecords(job.id, before, next, next + kMany, recent.voided_records));

@@ -34,9 +34,9 @@ std::vector<std::string> JournalFamilies();
 std::string JournalOf(const std::string& dir);
 std::string TermFileOf(const std::string& dir);
 
-using Persisted =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
-                 PersistQuotas, PersistTokens, PersistHost, ForgetHost, OutboxEvent>;
+using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistMeasure,
+                               PersistDrained, PersistLeftOut, PersistQuotas, PersistTokens,
+                               PersistHost, ForgetHost, OutboxEvent>;
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.
@@ -122,6 +122,7 @@ class Journal {
   absl::StatusOr<HostRecords> LoadHosts() const;
   absl::StatusOr<Quotas> LoadQuotas() const;
   absl::Status LoadLedger(const JobJournal& job, RecoveredState& found);
+  absl::Status LoadFacts(const std::string& job, Step oldest, RecentSteps& recent) const;
   absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
   // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.
   absl::Status ScanRecords(const std::string& job, LineageNumber lineage, Step first, Step end,

@@ -129,6 +129,7 @@ std::string EncodePlacement(const std::string& member, const Placement& placemen
                    {"number", absl::StrCat(placement.number.value())},
                    {"agent_hi", Whole(placement.agent.hi)},
                    {"agent_lo", Whole(placement.agent.lo)}};
+  if (placement.role == Role::kFollower) fields["follower"] = "1";
   if (placement.leaving) fields["leaving"] = "1";
   if (!placement.devices.empty()) fields["devices"] = absl::StrJoin(placement.devices, ",");
   if (placement.host) fields["host"] = *placement.host;
@@ -143,7 +144,9 @@ absl::StatusOr<PlacementEntry> DecodePlacement(std::string_view bytes) {
   read.Text("member", member);
   bool is_server = false;
   read.Flag("server", is_server);
-  placement.role = is_server ? Role::kServer : Role::kWorker;
+  bool is_follower = false;
+  read.Flag("follower", is_follower);
+  placement.role = is_server ? Role::kServer : is_follower ? Role::kFollower : Role::kWorker;
   int64_t number = 0;
   read.Number("number", number);
   placement.number = PlacementNumber(number);

@@ -186,6 +186,10 @@ struct PersistFingerprint {
   Step step;
   FingerprintPart value;
 };
+struct PersistMeasure {  // what a follower measured
+  std::string job;
+  MeasureFact fact;
+};
 struct PersistDrained {
   std::vector<std::string> hosts;
 };
@@ -273,9 +277,9 @@ struct Announce {  // an event for people and programs
   std::map<std::string, std::string> fields;
 };
 using Action =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistDrained, PersistLeftOut,
-                 PersistQuotas, PersistTokens, PersistHost, ForgetHost, ToMember, ToMembers,
-                 EndSession, ToHost, Sign, RefuseToSign, EndAgentSession, CommitManifest,
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistMeasure, PersistDrained,
+                 PersistLeftOut, PersistQuotas, PersistTokens, PersistHost, ForgetHost, ToMember,
+                 ToMembers, EndSession, ToHost, Sign, RefuseToSign, EndAgentSession, CommitManifest,
                  PruneManifests, SaveMeasure, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

@@ -47,12 +47,14 @@ bool CheckpointRounds::Offer(const MemberId& writer, const SegmentWritten& writt
 // After a long outage only the newest complete round is committed; older ones that nobody wants are
 // dropped.
 std::optional<Manifest> CheckpointRounds::Begin(Step recorded, size_t parts,
-                                                const std::function<bool(Step)>& wanted) {
+                                                const std::function<bool(Step)>& wanted,
+                                                const std::function<bool(Step)>& held) {
   if (committing()) return std::nullopt;
   auto chosen = rounds_.rend();
   for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
     const Round& round = it->second;
-    if (round.postponed || recorded < it->first || round.covered.size() < parts) continue;
+    const bool waits = round.postponed || recorded < it->first || held(it->first);
+    if (waits || round.covered.size() < parts) continue;
     if (chosen == rounds_.rend() || wanted(it->first)) chosen = it;
   }
   if (chosen == rounds_.rend()) return std::nullopt;
@@ -61,6 +63,28 @@ std::optional<Manifest> CheckpointRounds::Begin(Step recorded, size_t parts,
   manifest.step = chosen->first;
   manifest.segments = WithoutRepetition(chosen->second.segments);
   return manifest;
+}
+
+std::vector<SegmentToAcknowledge> CheckpointRounds::KeepNewest(
+    size_t parts, const std::function<bool(Step)>& held, const std::function<bool(Step)>& wanted) {
+  std::vector<Step> older;
+  bool has_newer = false;
+  for (auto it = rounds_.rbegin(); it != rounds_.rend(); ++it) {
+    if (!held(it->first)) continue;
+    if (has_newer && !wanted(it->first)) older.push_back(it->first);
+    has_newer |= it->second.covered.size() >= parts;
+  }
+  std::vector<SegmentToAcknowledge> to_acknowledge;
+  for (const Step step : older) {
+    const std::vector<SegmentToAcknowledge> of_round = Drop(step);
+    to_acknowledge.insert(to_acknowledge.end(), of_round.begin(), of_round.end());
+  }
+  return to_acknowledge;
+}
+
+bool CheckpointRounds::HasPart(Step step, int32_t slot, ChunkId chunk) const {
+  const auto round = rounds_.find(step);
+  return round != rounds_.end() && round->second.covered.contains({slot, chunk});
 }
 
 bool CheckpointRounds::committing() const {
@@ -83,14 +107,18 @@ std::vector<SegmentToAcknowledge> CheckpointRounds::Commit(const Manifest& manif
   committed_.push_back(manifest);
   spacing_ = 1;
   damaged_.erase({manifest.lineage, manifest.step});
-  const std::vector<bool> kept = Kept(committed_, keep);
-  std::erase_if(committed_, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
+  Prune(keep);
   std::vector<SegmentToAcknowledge> to_acknowledge;
   while (!rounds_.empty() && rounds_.begin()->first <= manifest.step) {
     const std::vector<SegmentToAcknowledge> of_round = Drop(rounds_.begin()->first);
     to_acknowledge.insert(to_acknowledge.end(), of_round.begin(), of_round.end());
   }
   return to_acknowledge;
+}
+
+void CheckpointRounds::Prune(const KeepRule& keep) {
+  const std::vector<bool> kept = Kept(committed_, keep);
+  std::erase_if(committed_, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
 }
 
 void CheckpointRounds::Postpone(Step step) {

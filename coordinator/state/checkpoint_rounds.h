@@ -34,9 +34,16 @@ class CheckpointRounds {
   // that is `wanted`, since with a newer one it would go; from now on it is being committed.
   // Returns its step and segments; nothing if no round is complete, or if a commit is under way:
   // manifests are committed in the order of their steps.
+  // One that is `held` waits for something else.
   std::optional<Manifest> Begin(
       Step recorded, size_t parts,
-      const std::function<bool(Step)>& wanted = [](Step) { return false; });
+      const std::function<bool(Step)>& wanted = [](Step) { return false; },
+      const std::function<bool(Step)>& held = [](Step) { return false; });
+  // Of rounds that are held, older ones go where a newer one has all its parts.
+  std::vector<SegmentToAcknowledge> KeepNewest(size_t parts, const std::function<bool(Step)>& held,
+                                               const std::function<bool(Step)>& wanted);
+  // Parts of this round that members have told.
+  bool HasPart(Step step, int32_t slot, ChunkId chunk) const;
   bool committing() const;
   // All its parts are there: it is committed, or being committed, and can be read, as far as is
   // known. What a member could not write of it once more is not missing.
@@ -47,6 +54,8 @@ class CheckpointRounds {
   std::vector<SegmentToAcknowledge> Commit(const Manifest& manifest,
                                            const std::vector<Lineage>& lineages,
                                            const KeepRule& keep);
+  // As Commit does, for what was committed before.
+  void Prune(const KeepRule& keep);
   bool HasRound(Step step) const { return rounds_.count(step) > 0; }
   void Postpone(Step step);  // it could not be committed: waits for TryAgain
   void TryAgain();

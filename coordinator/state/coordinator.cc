@@ -11,6 +11,7 @@
 #include "lib/domain/fork.h"
 #include "lib/domain/given_number.h"
 #include "lib/domain/notes.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -463,7 +464,7 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
       slots += room.slots;
       workers += MostWorkersOn(room, runtime.devices);
     }
-  return slots >= runtime.workers_min + runtime.servers && workers >= runtime.workers_min;
+  return slots >= LeastMembersOf(job.spec) && workers >= runtime.workers_min;
 }
 
 // It speaks against the host once the job runs elsewhere; two such hosts speak against the job.
@@ -695,8 +696,7 @@ PlacementInput Coordinator::InputOfPlacement() const {
         const auto placed = job.placed.find(name);
         if (placed == job.placed.end()) return false;
         const auto at = HostOfLaunchNamed(placed->second);
-        return at && at->index >= jobs_.Find(job.id)->spec.runtime.workers_max +
-                                      jobs_.Find(job.id)->spec.runtime.servers;
+        return at && at->index >= MostMembersOf(jobs_.Find(job.id)->spec);
       });
   const std::set<std::string> kept_off = hosts_.KeptOff(input.hosts);
   for (PlacedJob& job : input.running) job.left_out.insert(kept_off.begin(), kept_off.end());
@@ -748,7 +748,7 @@ void Coordinator::LookAtLaunches() {
     const RuntimeSpec& runtime = job.spec.runtime;
     job.launch = {.number = NextNumber(),
                   .is_elastic = runtime.workers_min < runtime.workers_max,
-                  .hosts = runtime.workers_max + runtime.servers};
+                  .hosts = MostMembersOf(job.spec)};
     jobs_.Changed(id);
     Do(PersistJob{job});
   }

@@ -184,7 +184,8 @@ std::vector<MemberId> JobRun::WhoMayGo() const {
   for (const auto& [id, live] : membership_.live()) {
     if (!IsLeaving(id.name)) continue;
     const auto index = indexes.find(id);
-    if (index == indexes.end() || !has_part[static_cast<size_t>(index->second)]) go.push_back(id);
+    const bool has_none = index == indexes.end() || !has_part[static_cast<size_t>(index->second)];
+    if (has_none && !OwesPart(id)) go.push_back(id);
   }
   return go;
 }
@@ -215,7 +216,7 @@ bool JobRun::StayerIsIdle() const {
 void JobRun::EndIfNobodyIsLeftToStop() {
   const JobEnding& ending = journal_.ending;
   const bool waits_for_room =
-      ending.stop_asked && !reattachment_ && WhoHasNotJoined() &&
+      ending.stop_asked && !reattachment_ && (WhoHasNotJoined() || !WaitsForMeasure().empty()) &&
       std::any_of(journal_.placements.begin(), journal_.placements.end(),
                   [](const auto& entry) { return !entry.second.host.has_value(); });
   if (!waits_for_room) return cannot_stop_since_.reset();

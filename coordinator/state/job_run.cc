@@ -9,6 +9,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/speaks.h"
 #include "lib/domain/notes.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -39,7 +40,7 @@ class Differences {
 // What the specification fixes does not depend on who came first. A server has neither data nor
 // threads of its own.
 std::string SpecificationDifferences(const TrainingSpec& training, const Join& join) {
-  if (join.role != Role::kWorker) return "";
+  if (join.role == Role::kServer) return "";
   Differences differ;
   const NumericEnvironment& theirs = join.environment;
   const uint64_t samples = training.data.samples;
@@ -260,10 +261,15 @@ void JobRun::On(const StartRun& start) {
 
 void JobRun::On(const Place& place) {
   bool grows = false;
-  for (const auto& [name, placement] : place.placements)
+  std::vector<MemberId> moved;
+  for (const auto& [name, placement] : place.placements) {
     grows |= journal_.placements.insert_or_assign(name, placement).second;
+    for (const MemberId& id : membership_.OthersOfName({name, {}}))
+      if (placement.role == Role::kFollower) moved.push_back(id);
+  }
   if (grows) grown_ = now_;
   Persist();
+  for (const MemberId& id : moved) Evict(id, "it gets another place", kExitLater);
 }
 
 // None of its members lives any more, unless a person took it away: else it was not lost.
@@ -375,7 +381,8 @@ void JobRun::On(const ExitTold& told) {
   if (!counts && !known) return;
   if (counts && EndsWith(told)) return;
   if (counts && exited.signal == 0 && exited.exit_code == kExitReplaced) GiveAnotherPlace(exited);
-  if (membership_.Exited(exited.name, exited.lanes.incarnation, now_))
+  if (membership_.Exited(exited.name, exited.lanes.incarnation, now_) &&
+      RoleOfName(exited.name) != Role::kFollower)
     Next().cause = HowItEnded(exited);
   EvictEnded();
 }
@@ -468,6 +475,7 @@ void JobRun::On(const Tick& tick) {
   if (!ended()) EndIfStopTakesTooLong();
   if (!ended()) KeepTime();
   if (!ended()) RetryLast();
+  if (!ended()) RetryMeasured();
   if (!ended()) CheckpointByTime();
 }
 
@@ -520,7 +528,7 @@ bool JobRun::KnowsEnvironment(const Join& server) const {
 // worker is compared with nothing. Where another plug-in was accepted, that is so of what follows
 // from it, until the next view is active; the rest is compared with the steps so far.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
-  const bool has_other = join.role == Role::kServer || HasOtherWorker(join, /*with_session=*/false);
+  const bool has_other = join.role != Role::kWorker || HasOtherWorker(join, /*with_session=*/false);
   const NumericEnvironment* of_steps = EnvironmentOfSteps(journal_);
   const NumericEnvironment* held =
       has_other && journal_.environment ? &*journal_.environment : of_steps;
@@ -528,7 +536,7 @@ std::string JobRun::EnvironmentDifferences(const Join& join) const {
   const NumericEnvironment &ours = *held, &theirs = join.environment;
   Differences differ;
   const bool may_change = journal_.accepted && !has_other && IsOfOtherPlugin(theirs, ours);
-  if (join.role == Role::kWorker) {
+  if (join.role != Role::kServer) {
     if (theirs.samples != ours.samples || theirs.data_hash != ours.data_hash)
       differ.Add(absl::StrCat("data (", Plural(theirs.samples, "sample"), ", hash ",
                               theirs.data_hash, "; the job has ", ours.samples, ", ",
@@ -701,6 +709,13 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
   } else if (join.role == Role::kWorker && RoleOfName(join.id.name) == Role::kServer) {
     // It would take that server's place, and nobody else has what a server holds.
     refusal = "it is a worker under the name of one of the job's servers";
+  } else if ((join.role == Role::kFollower) != (RoleOfName(join.id.name) == Role::kFollower)) {
+    refusal = join.role == Role::kFollower
+                  ? "the job has no follower of this name"
+                  : "its name is that of the job's follower, and it does not measure";
+  } else if (join.role == Role::kFollower && !journal_.environment) {
+    refusal = "the numeric environment of the job is not known yet";
+    code = kExitLater;
   } else if (join.role == Role::kServer && !KnowsEnvironment(join)) {
     refusal = "the numeric environment that it was told is not the job's; it is to ask again";
     code = kExitLater;
@@ -749,10 +764,12 @@ void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   const bool is_new = membership_.Admit(join, now_);
   if (join.role == Role::kWorker && journal_.environment != join.environment)
     LearnEnvironment(join);
+  if (ended()) return;  // its specification does not fit its data
   if (is_new && reattachment_) reattachment_->Came(member, join.node, last_tick_);
   if (is_new) membership_.NoteState(member, ViewGivesState(member));
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
   Reattach(join);
+  if (join.role == Role::kFollower) AskFollower(/*again=*/true);
 }
 
 // The first worker's, or that of one that comes before there is a view and where no other is left.
@@ -760,9 +777,11 @@ void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
 void JobRun::LearnEnvironment(const Join& worker) {
   journal_.environment = worker.environment;
   layout_.reset();
+  const absl::Status fits = CheckDelay(journal_.spec.training, worker.environment.samples);
+  if (!fits.ok()) return End(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
   std::vector<MemberId> servers;
   for (const auto& [id, live] : membership_.live())
-    if (live.member.role == Role::kServer) servers.push_back(id);
+    if (live.member.role != Role::kWorker) servers.push_back(id);
   for (const MemberId& id : servers)
     Evict(id, "the workers whose numeric environment it was told are gone", kExitLater);
   if (journal_.phase == JobPhase::kChecking)
@@ -800,6 +819,7 @@ void JobRun::Reattach(const Join& join) {
     Do(ToMember{join.id, muster::Activate{ViewOfThisTerm()}});
   }
   GiveCommands();  // a command may have been lost with the old session
+  GiveMeasures();  // likewise
 }
 
 void JobRun::On(const MemberDown& down) {
@@ -899,7 +919,7 @@ JobStatus JobRun::Status() const {
   if (!fingerprints.empty()) status.fingerprint = *fingerprints.rbegin();
   for (const Manifest& m : checkpoints_.committed())
     status.checkpoints.emplace_back(m.lineage, m.step);
-  if (next_view_) status.waits_for = next_view_->waits_for;
+  status.waits_for = next_view_ ? next_view_->waits_for : WaitsForMeasure();
   status.may_have_members = !ended() && HasMembers();
   status.members = StatusOfMembers();
   return status;
@@ -918,6 +938,7 @@ std::vector<MemberStatus> JobRun::StatusOfMembers() const {
                                                     live.step,
                                                     {},
                                                     HostOfMember(journal_, id.name)});
+    if (live.member.role == Role::kFollower) m.state = "follows";
     const auto in_view = indexes.find(id);
     if (in_view == indexes.end()) continue;
     const auto index = static_cast<size_t>(in_view->second);

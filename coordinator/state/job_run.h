@@ -214,12 +214,34 @@ class JobRun {
   void Plan();
   std::string WhyNoFork(const PlanInput& input) const;
   PlanInput InputOfPlan(const Layout& layout) const;
-  void Rewind(Planned& planned);
+  void Rewind(Planned& planned, std::optional<Step> lost_measure);
   void Activate();
   std::string TakeAccepted(const View& view);
   void SayView(const std::string& event, const View& view);
   void SayRecovery(const std::string& cause, const Planned& planned, int64_t again);
   View ViewOfThisTerm() const;
+
+  // What a follower measures (job_measures.cc).
+  bool HasFollower() const;
+  const MeasureSums* FactOf(Step measured) const;
+  std::optional<Step> LacksMeasure(Step state) const;
+  bool IsToBeMeasured(Step state) const;
+  const Manifest* CommittedAt(Step state) const;
+  const Manifest* ToMeasure() const;
+  void AskFollower(bool again);
+  void TakeMeasure(const MeasureFact& fact);
+  void GiveMeasures();
+  KeepRule KeepNow() const;
+  void PruneCheckpoints();
+  std::optional<Step> WhichIsLost(const PlanInput& input, Step base) const;
+  bool IsLost(const PlanInput& input, Step measured) const;
+  bool OwesPart(const MemberId& member) const;
+  std::optional<MemberId> Follower() const;
+  std::optional<Step> WaitsForMeasureOf() const;
+  std::string WaitsForMeasure() const;
+  void MeasuredCommitFailed(const ManifestFailed& failed);
+  void RetryMeasured();
+  bool MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed);
 
   // Who cannot reach whom (job_reach.cc).
   const View* ViewToJudge() const;
@@ -304,6 +326,13 @@ class JobRun {
   CheckpointRounds checkpoints_;
   LastCheckpoint last_;
   Time last_checkpoint_;
+  std::optional<LastCheckpoint> measured_;  // commits of one that is to be measured, which failed
+  // Since when its parts do not come, though nothing else is waited for.
+  std::optional<Time> lacks_parts_since_;
+  std::optional<std::pair<LineageNumber, Step>> asked_;  // what the follower measures
+  bool looks_at_measured_ = false;  // its checkpoint is damaged: the next view begins before it
+  // What members said, when the last view formed, that they still write of one.
+  std::map<MemberId, MeasuredPart> promised_;
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   std::optional<std::pair<LineageNumber, Step>> last_measured_;  // of which people were told

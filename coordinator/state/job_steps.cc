@@ -2,6 +2,7 @@
 // sections 2, 3, 7 and 8).
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -119,7 +120,8 @@ void JobRun::NoteMeasures(const StepRecord& record) {
   if (last_measured_ && of <= *last_measured_) return;
   last_measured_ = of;
   SaveMeasures();
-  std::map<std::string, std::string> fields = {{"step", absl::StrCat(record.step.value())}};
+  const Step state = record.step - (DelayOf(journal_.spec.training.validation) - 1);
+  std::map<std::string, std::string> fields = {{"step", absl::StrCat(state.value())}};
   std::vector<std::string> texts;
   for (const MetricValue& measured :
        ValuesOf(MetricsIn(journal_.environment->tensors), record.measures)) {
@@ -129,8 +131,7 @@ void JobRun::NoteMeasures(const StepRecord& record) {
     fields[absl::StrCat("validation.", measured.metric)] = value;
   }
   Say("validation",
-      absl::StrCat("validation at step ", record.step.value(), ": ", absl::StrJoin(texts, ", ")),
-      fields);
+      absl::StrCat("validation at step ", state.value(), ": ", absl::StrJoin(texts, ", ")), fields);
 }
 
 // ---- samples that cannot be read
@@ -173,10 +174,6 @@ void JobRun::NoteNotFinite(const StepRecord& record) {
   journal_.ending.stop_at = at;
   Persist();
 }
-
-void JobRun::From(const MemberId&, const Measured&) {}
-
-void JobRun::From(const MemberId&, const MeasureFailed&) {}
 
 void JobRun::From(const MemberId& member, const LanesNotFinite& found) {
   if (journal_.lineages.empty() || found.lineage != journal_.lineages.back().number) return;
@@ -262,6 +259,8 @@ void JobRun::GiveCommands() {
 void JobRun::CheckpointByTime() {
   const double every =
       journal_.spec.runtime.checkpoint.every_seconds * static_cast<double>(checkpoints_.spacing());
+  // None that would wait for a measure.
+  if (LacksMeasure(ledger_.recorded() + 1)) return;
   if (every <= 0 || command_ || journal_.phase != JobPhase::kRunning ||
       Seconds(now_ - last_checkpoint_) < every)
     return;
@@ -277,6 +276,7 @@ void JobRun::From(const MemberId& member, const SegmentWritten& written) {
   const bool current =
       !journal_.lineages.empty() && written.lineage == journal_.lineages.back().number;
   if (!current || !checkpoints_.Offer(member, written)) return Acknowledge({{member, written.id}});
+  if (IsToBeMeasured(written.step)) lacks_parts_since_.reset();
   TryCommit();
 }
 
@@ -286,6 +286,7 @@ void JobRun::From(const MemberId& member, const SegmentFailed& failed) {
   // being committed, this round must stay: else another one of that step would be committed beside
   // it.
   if (checkpoints_.HasAllOf(failed.lineage, failed.step)) return;
+  if (MeasuredPartFailed(member, failed)) return;
   Say("checkpoint",
       absl::StrCat("checkpoint of step ", failed.step.value(), " was given up: ", member.name, ": ",
                    failed.reason),
@@ -309,11 +310,14 @@ void JobRun::TryCommit() {
       static_cast<size_t>((*layout)->chunk_count() + slots * (*layout)->parameter_chunk_count());
   const bool keeps_best = BestRuleOf(journal_.spec).wanted();
   const int64_t epochs = StepsOfEpochs(journal_.spec.runtime.checkpoint.every_epochs);
-  std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts, [&](Step step) {
-    return (epochs > 0 && step.value() % epochs == 0) ||
+  const auto wanted = [&](Step step) {
+    return (epochs > 0 && step.value() % epochs == 0) || IsToBeMeasured(step) ||
            (keeps_best &&
             IsMeasuredIn(journal_.spec.training, journal_.environment->samples, step));
-  });
+  };
+  const auto held = [&](Step step) { return LacksMeasure(step).has_value(); };
+  std::optional<Manifest> manifest = checkpoints_.Begin(ledger_.recorded(), parts, wanted, held);
+  if (HasFollower()) Acknowledge(checkpoints_.KeepNewest(parts, held, wanted));
   if (!manifest) return;
   manifest->job = journal_.id;
   manifest->lineage = journal_.lineages.back().number;
@@ -324,6 +328,9 @@ void JobRun::TryCommit() {
   manifest->skipped = tally.skipped;
   manifest->left_out = tally.left_out;
   manifest->enough = manifest->step == journal_.ending.enough_at;
+  if (const auto pending =
+          OutstandingIn(journal_.spec.training, journal_.environment->samples, manifest->step))
+    if (const MeasureSums* fact = FactOf(*pending)) manifest->pending = {*pending, *fact};
   if (const auto fingerprint = ledger_.FingerprintOf(manifest->step))
     manifest->fingerprint = ToHex(*fingerprint);
   const bool replaces = checkpoints_.IsPassedOver(manifest->lineage, manifest->step);
@@ -338,12 +345,14 @@ void JobRun::On(const ManifestCommitted& committed) {
   const Manifest& m = committed.manifest;
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
-  const CheckpointPolicy& policy = journal_.spec.runtime.checkpoint;
-  const KeepRule keep(policy.keep, policy.keep_every, StepsOfEpochs(policy.keep_epochs));
+  // What is to be measured stays until it is.
+  const bool may_prune = !IsToBeMeasured(m.step) && ToMeasure() == nullptr;
   const std::vector<SegmentToAcknowledge> to_acknowledge =
-      checkpoints_.Commit(m, journal_.lineages, keep);
+      checkpoints_.Commit(m, journal_.lineages, may_prune ? KeepNow() : KeepRule(INT32_MAX));
   SaveMeasures();
-  Do(PruneManifests{m, journal_.lineages, keep, BestRuleOf(journal_.spec)});
+  if (may_prune) PruneCheckpoints();
+  if (IsToBeMeasured(m.step)) measured_.reset();
+  AskFollower(/*again=*/false);
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
@@ -360,6 +369,10 @@ void JobRun::On(const ManifestFailed& failed) {
       {{"step", absl::StrCat(failed.step.value())}, {"saves", "false"}});
   if (!checkpoints_.HasRound(failed.step) || failed.lineage != journal_.lineages.back().number)
     return;
+  if (failed.step != EndStep() && IsToBeMeasured(failed.step)) {
+    checkpoints_.Postpone(failed.step);
+    return MeasuredCommitFailed(failed);
+  }
   if (failed.step != EndStep()) {
     Acknowledge(checkpoints_.Drop(failed.step));
     return TryCommit();
@@ -385,7 +398,7 @@ void JobRun::LastFailed(bool write_again, const std::string& what) {
 }
 
 void JobRun::RetryLast() {
-  if (!OnlyTheLastCheckpointIsMissing()) return last_.WaitsNoMore();
+  if (!OnlyTheLastCheckpointIsMissing() || LacksMeasure(EndStep())) return last_.WaitsNoMore();
   const Time since = last_.WaitsSince(now_);
   if (checkpoints_.committing()) return;
   if (!last_.waits_for_retry()) {

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/kept_jobs.h"
 #include "lib/base/exit_codes.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -104,7 +105,8 @@ PlacementInput JobTable::InputOfPlacement() const {
                               {},
                               j.spec.queue.priority,
                               j.spec.queue.name_space,
-                              runtime.devices});
+                              runtime.devices,
+                              FollowersOf(j.spec.training)});
   }
   return input;
 }

@@ -13,6 +13,7 @@
 #include "lib/base/status.h"
 #include "lib/domain/fork.h"
 #include "lib/domain/grid.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -60,6 +61,9 @@ void JobRun::Consider() {
   if (Reattaches()) return;
   LetLeaversGo();
   if (change_) EvictSlow();
+  // The job goes back before it. One that is planned already is followed by another view.
+  if (looks_at_measured_ && !change_ && journal_.view && !journal_.resumes && !WhyNotYet())
+    return Form("a checkpoint that is to be measured is damaged", true);
   const bool is_view = change_ || (journal_.view && journal_.view->number == journal_.number);
   const Considered now{journal_.number, change_.has_value(), membership_.revision()};
   if (is_view && fits_ == now) return;
@@ -184,6 +188,7 @@ std::vector<MemberId> JobRun::MembersOfNextView() const {
   for (const int turn : {0, 1, 2})
     for (const auto& [id, live] : membership_.live()) {
       if (turn_of(id, live) != turn) continue;
+      if (live.member.role == Role::kFollower) continue;
       if (live.member.role == Role::kWorker && workers++ >= most) continue;
       members.push_back(id);
     }
@@ -239,12 +244,21 @@ void JobRun::Plan() {
                kExitBadConfiguration);
   const absl::Status fits = CheckPlanFits(**layout, SlotCount(journal_.spec.training));
   if (!fits.ok()) return End(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
-  const PlanInput input = InputOfPlan(**layout);
+  PlanInput input = InputOfPlan(**layout);
   if (journal_.resumes && resume.kind == ResumeKind::kStep && !input.checkpoint)
     return End(JobPhase::kFailed,
                absl::StrCat("resume: there is no checkpoint of step ", resume.step),
                kExitBadConfiguration);
   Planned planned = PlanView(input);
+  looks_at_measured_ = false;
+  const std::optional<Step> lost =
+      planned.rewind ? std::nullopt : WhichIsLost(input, planned.heal.base);
+  if (lost) {
+    input.must_rewind = true;
+    input.rewind_cause = absl::StrCat("the state of step ", lost->value(),
+                                      ", which is to be measured, is not whole any more");
+    planned = PlanView(input);
+  }
   if (const std::string why_not = WhyNoFork(input); planned.rewind && !why_not.empty())
     return End(JobPhase::kFailed, why_not, input.checkpoint ? kExitBadConfiguration : kExitBadData);
   const bool anew = journal_.resumes && resume.kind == ResumeKind::kNever;
@@ -253,7 +267,10 @@ void JobRun::Plan() {
                "no checkpoint can be loaded any more, and no member holds the state; put the files "
                "back, or start anew with resume: never",
                kExitBadData);
-  if (planned.rewind) Rewind(planned);
+  if (planned.rewind) Rewind(planned, lost);
+  promised_.clear();
+  for (const auto& [id, local_state] : change_->answers())
+    if (local_state.measured_part) promised_[id] = *local_state.measured_part;
   reach_.Learn(planned.view.number, planned.heal.members);
   change_->Follow(std::move(planned));
   Do(ToMembers{change_->members(), change_->CurrentMessage(leadership_.term)});
@@ -313,7 +330,7 @@ PlanInput JobRun::InputOfPlan(const Layout& layout) const {
 }
 
 // Begins a new lineage. The journal gets it and everything it voids in one write.
-void JobRun::Rewind(Planned& planned) {
+void JobRun::Rewind(Planned& planned, std::optional<Step> lost_measure) {
   JobJournal& j = journal_;
   const Step base = planned.heal.base;
   const bool begins = !j.view;  // nothing was done yet that could be lost
@@ -328,11 +345,24 @@ void JobRun::Rewind(Planned& planned) {
   if (planned.heal.manifest && planned.heal.manifest->enough) j.ending.enough_at = base;
   planned.view.end = EndStep();
   const bool resumed = std::exchange(j.resumes, false);
+  const std::optional<Manifest>& from = planned.heal.manifest;
+  if (from && from->pending &&
+      MayPend(from->pending, j.spec.training, j.environment->samples, j.environment->tensors,
+              from->step)) {
+    const MeasureFact fact{from->lineage, from->pending->step, from->pending->sums};
+    Do(PersistMeasure{j.id, fact});
+    ledger_.Add(fact);
+  }
   Persist();
+  asked_.reset();
+  AskFollower(/*again=*/false);
   if (begins || j.lineages.size() == 1) return;
+  const std::string why =
+      lost_measure ? absl::StrCat("of the state of step ", lost_measure->value(),
+                                  ", which is to be measured, a part is lost: back to step ")
+                   : "no live copy of the newest state: back to step ";
   Say("recovery",
-      absl::StrCat(resumed ? "resumes at step " : "no live copy of the newest state: back to step ",
-                   base.value(),
+      absl::StrCat(resumed ? "resumes at step " : why, base.value(),
                    planned.heal.manifest ? " from its checkpoint" : ", the beginning"),
       {{"rewind", "true"}, {"step", absl::StrCat(base.value())}});
 }
@@ -396,6 +426,7 @@ void JobRun::Activate() {
     SayView(after_loss ? "recovery" : "view", planned.view);
   }
   GiveCommands();
+  GiveMeasures();
 }
 
 // Whether its workers have another file for the task is certain now, and from which step on: that

@@ -10,6 +10,7 @@
 #include "lib/base/digits.h"
 #include "lib/base/hash.h"
 #include "lib/base/plural.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -29,9 +30,7 @@ std::string ReadableOf(const std::string& id, size_t most) {
   return text;
 }
 
-int32_t MembersOf(const JobJournal& job) {
-  return job.spec.runtime.workers_max + job.spec.runtime.servers;
-}
+int32_t MembersOf(const JobJournal& job) { return MostMembersOf(job.spec); }
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 #include "coordinator/state/measures_to_save.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "coordinator/state/plan.h"
 #include "lib/domain/validation.h"
@@ -14,9 +16,18 @@ std::vector<Action> MeasuresToSave(const JobJournal& job, const std::vector<Mani
   if (!rule.wanted() || !job.environment) return saves;
   const std::vector<TaskMetric> metrics = MetricsIn(job.environment->tensors);
   for (const Manifest& m : committed) {
-    const auto record = recent.records.find(m.step);
-    if (record == recent.records.end() || !OnAncestry(job.lineages, m.lineage, m.step)) continue;
-    if (auto measure = MeasureFor(rule, ValuesOf(metrics, record->second.measures)))
+    if (!OnAncestry(job.lineages, m.lineage, m.step)) continue;
+    const auto record = recent.records.find(BringerOf(job.spec.training.validation, m.step));
+    // What a follower says of it is known before the step that brings it.
+    const auto fact = std::find_if(recent.facts.begin(), recent.facts.end(), [&](const auto& known) {
+      return known.first.second == m.step && OnAncestry(job.lineages, known.first.first, m.step);
+    });
+    std::vector<Measure> measures;
+    if (fact != recent.facts.end())
+      measures = MeasuresOf(metrics, fact->second);
+    else if (record != recent.records.end())
+      measures = record->second.measures;
+    if (auto measure = MeasureFor(rule, ValuesOf(metrics, measures)))
       saves.emplace_back(SaveMeasure{job.id, m.lineage, m.step, *std::move(measure)});
   }
   return saves;

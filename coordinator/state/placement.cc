@@ -121,8 +121,8 @@ class Room {
   }
   // Free slots can be added up; devices cannot.
   bool Holds(const QueuedJob& job) const {
-    return FreeFor(job.left_out) >= job.workers_min + job.servers &&
-           FreeFor(job.left_out, job.devices_each) >= job.workers_min;
+    return FreeFor(job.left_out) >= job.workers_min + job.servers + job.followers &&
+           FreeFor(job.left_out, job.devices_each) >= job.workers_min + job.followers;
   }
   // On a host that is not known any more nothing is taken, or given back.
   void Take(const std::string& name, const Devices& devices) {
@@ -200,6 +200,9 @@ class Room {
 };
 
 bool IsServer(const std::string& name) { return name.rfind("server-", 0) == 0; }
+Role RoleOf(const std::string& name) {
+  return IsServer(name) ? Role::kServer : name == kFollowerName ? Role::kFollower : Role::kWorker;
+}
 
 // Where the members of one job are, while more of them are placed.
 class Places {
@@ -209,7 +212,7 @@ class Places {
       : left_out_(std::move(left_out)), apart_(std::move(apart)) {
     for (const auto& [member, host] : placed)
       if (const std::optional<size_t> index = room.IndexOf(host))
-        placed_.emplace_back(*index, IsServer(member) ? Role::kServer : Role::kWorker);
+        placed_.emplace_back(*index, RoleOf(member));
   }
 
   // The workers of a job fill one node after the other, so that their ranks are consecutive there;
@@ -235,7 +238,7 @@ class Places {
         continue;
       const bool is_known = has_workers_[static_cast<size_t>(host.node)];
       const bool wastes = devices == 0 && !host.room->devices.empty();
-      const Key key = role == Role::kWorker ? Key{!is_known, here.workers == 0, wastes, -fits}
+      const Key key = role != Role::kServer ? Key{!is_known, here.workers == 0, wastes, -fits}
                                             : Key{here.servers, 0, wastes, -fits};
       if (!best || key < best->first) best = {key, i};
     }
@@ -273,6 +276,7 @@ class Places {
   void Count(const Room& room, size_t index, Role role) {
     const Host& host = room.hosts()[index];
     if (!host.room->name.empty()) nodes_.insert(host.room->node);
+    if (role == Role::kFollower) return;
     if (role == Role::kServer) {
       ++on_host_[index].servers;
       return;
@@ -291,7 +295,8 @@ class Places {
 
 std::string Slots(int32_t count) { return Plural(count, "slot"); }
 
-int32_t LeastOf(const QueuedJob& job) { return job.workers_min + job.servers; }
+int32_t OthersOf(const QueuedJob& job) { return job.servers + job.followers; }
+int32_t LeastOf(const QueuedJob& job) { return job.workers_min + OthersOf(job); }
 
 // What comes first has the lesser one.
 using Order = std::pair<int32_t, int64_t>;
@@ -311,7 +316,7 @@ std::vector<Job> InOrder(std::vector<Job> jobs) {
 // Devices that a member needs.
 template <class Job>
 int32_t NeedOf(const Job& job, Role role) {
-  return role == Role::kWorker ? job.devices_each : 0;
+  return role != Role::kServer ? job.devices_each : 0;
 }
 
 // What those who may look at `reader` are told of that job: others of their namespace they know.
@@ -435,10 +440,12 @@ class Decider {
     const PlacedJob& job = running.job;
     if (GivesWay(job)) return;
     std::vector<MemberToPlace> waiting = job.unplaced;
+    // It moves while the others train: it holds nothing.
+    if (IsDrained(job, kFollowerName)) waiting.push_back({kFollowerName, Role::kFollower});
     // A server would take the slot that a worker needs for its devices.
     if (job.devices_each > 0)
       std::stable_partition(waiting.begin(), waiting.end(), [](const MemberToPlace& member) {
-        return member.role == Role::kWorker;
+        return member.role != Role::kServer;
       });
     for (const MemberToPlace& member : waiting)
       if (!Leaves(job, member.name) && Place(running, member) && member.role == Role::kWorker)
@@ -566,15 +573,17 @@ class Decider {
   }
 
   void StartOrWait(const QueuedJob& job) {
-    const bool could_fit = LeastOf(job) <= room_.SlotsFor(job.left_out) &&
-                           job.workers_min <= room_.MostWorkersFor(job.left_out, job.devices_each);
+    const bool could_fit =
+        LeastOf(job) <= room_.SlotsFor(job.left_out) &&
+        job.workers_min + job.followers <= room_.MostWorkersFor(job.left_out, job.devices_each);
     const int32_t quota_left = QuotaLeft(job.name_space);
     if (could_fit && (LeastOf(job) > quota_left || waits_for_quota_.count(job.name_space) > 0))
       return WaitForQuota(job);
     int32_t free = room_.FreeFor(job.left_out);
     if (head_) free = std::min(free, LeftForPassing());
-    int32_t workers = std::min({job.workers_max, std::min(free, quota_left) - job.servers,
-                                room_.FreeFor(job.left_out, job.devices_each)});
+    const int32_t devices_of_others = job.devices_each > 0 ? job.followers : 0;
+    int32_t workers = std::min({job.workers_max, std::min(free, quota_left) - OthersOf(job),
+                                room_.FreeFor(job.left_out, job.devices_each) - devices_of_others});
     if (!could_fit || workers < job.workers_min || !Start(job, workers)) {
       decision_.reasons[job.id] = WhyItWaits(job);
       if (!could_fit && !room_.empty()) decision_.too_large.insert(job.id);
@@ -588,9 +597,9 @@ class Decider {
       return;
     }
     decision_.starts[job.id] = workers;
-    started_[OrderOf(job)] = workers + job.servers;
-    started_in_[job.name_space][job.id] = workers + job.servers;
-    held_[job.name_space] += workers + job.servers;
+    started_[OrderOf(job)] = workers + OthersOf(job);
+    started_in_[job.name_space][job.id] = workers + OthersOf(job);
+    held_[job.name_space] += workers + OthersOf(job);
   }
 
   // With so many workers, or with its least number of them where more would take devices that the
@@ -616,6 +625,7 @@ class Decider {
     for (int32_t i = 0; i < job.servers; ++i)
       members.push_back({absl::StrCat("server-", i), Role::kServer});
     for (int32_t i = 0; i < workers; ++i) members.push_back({WorkerName(i), Role::kWorker});
+    if (job.followers > 0) members.push_back({kFollowerName, Role::kFollower});
     if (job.devices_each > 0)
       std::rotate(members.begin(), members.begin() + job.servers, members.end());
     Places places(room, job.left_out, {});

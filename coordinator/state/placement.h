@@ -75,6 +75,7 @@ struct QueuedJob {
   int32_t priority = 0;
   std::string name_space{};
   int32_t devices_each = 0;  // that a worker needs
+  int32_t followers = 0;     // each needs as many
 };
 
 struct PlacementInput {

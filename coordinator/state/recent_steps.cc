@@ -18,6 +18,11 @@ void RecentSteps::Add(StepRecord record) {
   records[step] = std::move(record);
 }
 
+void RecentSteps::Add(const MeasureFact& fact) {
+  facts.try_emplace({fact.lineage, fact.step}, fact.sums);
+  while (facts.size() > kRecentFacts) facts.erase(facts.begin());
+}
+
 void RecentSteps::Void(Step base) {
   Move(records, records.lower_bound(base), voided_records);
   Move(fingerprints, fingerprints.upper_bound(base), voided_fingerprints);

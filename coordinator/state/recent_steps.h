@@ -4,12 +4,15 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "lib/domain/ledger.h"
 
 namespace muster::coordinator {
 
 inline constexpr size_t kRecentSteps = 512;  // of each kind, about
+// Whoever goes back further finds in the checkpoint what was measured, or measures it again.
+inline constexpr size_t kRecentFacts = 64;
 
 struct RecentSteps {
   // On the ancestry of the current lineage. Without lane holders: they are many, and the view says
@@ -18,8 +21,11 @@ struct RecentSteps {
   std::map<Step, FingerprintPart> fingerprints;
   std::map<Step, StepRecord> voided_records;  // by a rewind, and not done again yet
   std::map<Step, FingerprintPart> voided_fingerprints;
+  // What a follower has measured, of voided states, too.
+  std::map<std::pair<LineageNumber, Step>, MeasureSums> facts{};
 
   void Add(StepRecord record);
+  void Add(const MeasureFact& fact);
   // A rewind to state(base): records from there on, and later fingerprints, are voided.
   void Void(Step base);
   // Forgets the oldest; of the records only those before `keep`.

@@ -6,6 +6,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/plural.h"
 #include "lib/domain/grid.h"
+#include "lib/domain/validation.h"
 
 namespace muster::coordinator {
 namespace {
@@ -45,8 +46,7 @@ std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {
   j.reason = "waits for its turn";
   GoOnLater(j);
   // Scaled beyond what its hosts are, it could not start on them again.
-  const RuntimeSpec& runtime = j.spec.runtime;
-  if (!j.launch.is_elastic && j.launch.hosts < runtime.workers_min + runtime.servers) j.launch = {};
+  if (!j.launch.is_elastic && j.launch.hosts < LeastMembersOf(j.spec)) j.launch = {};
   // What it reached stays its result until it has started: it may be cancelled before that.
   j.ending = {.digest = std::move(j.ending.digest)};
   job.waits_for.clear();

@@ -17,7 +17,7 @@ struct Measure {
 };
 
 // What is measured of one state, as the sum of what all lanes would have brought: the 16 floats of
-// each metric, in their order (lib/domain/validation.h).
+// each metric, more of an AUC, in their order (lib/domain/validation.h).
 inline constexpr size_t kFloatsOfMetric = 16;
 struct MeasureSums {
   std::vector<float> floats;

@@ -102,7 +102,7 @@ struct LocalState {
   ChunkSet sums;     // owners that apply: complete sums, applied or waiting for the global norm
   // Still holds every result of step - 1 (a server: of its chunks) unmodified.
   bool previous_results = false;
-  std::vector<LaneId> lanes;  // folded and running in the open step, ascending
+  std::vector<LaneId> lanes;                    // folded and running in the open step, ascending
   std::optional<MeasuredPart> measured_part{};  // of the newest such state
 };
 struct Sealed {
@@ -139,6 +139,7 @@ struct SegmentFailed {
   Step step;
   std::string reason;
   bool disk_is_slow = false;  // nothing failed: earlier parts wait, so this one was not copied
+  bool gave_up = false;       // a part that is tried again and again; it is not any more
 };
 struct ThreadAge {  // of a thread that has work
   std::string thread;
@@ -357,12 +358,12 @@ struct Pieces {
   std::optional<StepRecord> record;  // kResult of a step that the donor has finished
 };
 
-using ToCoordinator = std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records,
-                                   SegmentWritten, SegmentFailed, Alive, LanesNotFinite, Measured,
-                                   MeasureFailed>;
-using FromCoordinator = std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand,
-                                     AckRecords, AckSegments, Leave, MeasureState, AckMeasured,
-                                     GiveMeasure>;
+using ToCoordinator =
+    std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records, SegmentWritten,
+                 SegmentFailed, Alive, LanesNotFinite, Measured, MeasureFailed>;
+using FromCoordinator =
+    std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand, AckRecords, AckSegments,
+                 Leave, MeasureState, AckMeasured, GiveMeasure>;
 // Whatever the coordinator says, it says in its term.
 inline TermNumber TermOf(const FromCoordinator& message) {
   return std::visit(

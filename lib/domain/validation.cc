@@ -170,6 +170,26 @@ Measure MeasureOf(absl::Span<const float> sums) {
 
 }  // namespace
 
+size_t FloatsOf(const std::vector<TaskMetric>& metrics) {
+  size_t floats = 0;
+  for (const TaskMetric& metric : metrics)
+    floats += metric.kind == TaskMetricKind::kAuc ? kAucFloats : kFloats;
+  return floats;
+}
+
+std::vector<Measure> MeasuresOf(const std::vector<TaskMetric>& metrics, const MeasureSums& sums) {
+  std::vector<Measure> measures;
+  if (sums.floats.size() != FloatsOf(metrics)) return measures;
+  absl::Span<const float> left = sums.floats;
+  for (const TaskMetric& metric : metrics) {
+    const bool is_auc = metric.kind == TaskMetricKind::kAuc;
+    measures.push_back(is_auc ? MeasureOfCounts(left.subspan(0, kAucFloats))
+                              : MeasureOf(left.subspan(0, kFloats)));
+    left.remove_prefix(is_auc ? kAucFloats : kFloats);
+  }
+  return measures;
+}
+
 bool IsMeasuredIn(const TrainingSpec& training, uint64_t samples, Step step) {
   const ValidationSpec& validation = training.validation;
   const int64_t s = step.value();
@@ -207,14 +227,22 @@ std::optional<Step> OutstandingIn(const TrainingSpec& training, uint64_t samples
   return last == Step(0) || is_learned ? std::nullopt : std::optional(last);
 }
 
+bool MayPend(const std::optional<PendingMeasure>& pending, const TrainingSpec& training,
+             uint64_t samples, const std::vector<TensorSpec>& tensors, Step step) {
+  const std::optional<Step> outstanding = OutstandingIn(training, samples, step);
+  if (!outstanding || !pending) return !outstanding && !pending;
+  return pending->step == *outstanding && WhyNotSums(pending->sums).empty() &&
+         pending->sums.floats.size() == FloatsOf(MetricsIn(tensors));
+}
+
 absl::Status CheckDelay(const TrainingSpec& training, uint64_t samples) {
   const ValidationSpec& validation = training.validation;
   if (!validation.wanted() || !validation.by_follower()) return absl::OkStatus();
   const int64_t between = StepsBetweenMeasures(training, samples);
   if (validation.delay <= between) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "validation.delay: ", validation.delay, " is more than the ", between,
-      " steps from one measured state to the next; write at most ", between));
+  return absl::InvalidArgumentError(
+      absl::StrCat("validation.delay: ", validation.delay, " is more than the ", between,
+                   " steps from one measured state to the next; write at most ", between));
 }
 
 std::string WhyNotSums(const MeasureSums& sums) {

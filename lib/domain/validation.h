@@ -23,8 +23,9 @@ namespace muster {
 // state(step) is measured in `step`. `samples`: of the training data.
 bool IsMeasuredIn(const TrainingSpec& training, uint64_t samples, Step step);
 
-// What is measured of state(s) is brought by the step s + delay − 1, so that state(s + delay) is the
-// first that has learned of it (docs/decisions/0111). Workers measure in step s itself: delay 1.
+// What is measured of state(s) is brought by the step s + delay − 1, so that state(s + delay) is
+// the first that has learned of it (docs/decisions/0111). Workers measure in step s itself:
+// delay 1.
 int64_t DelayOf(const ValidationSpec& validation);
 Step BringerOf(const ValidationSpec& validation, Step measured);
 // The state whose measure `step` brings; nothing: it brings none.
@@ -35,6 +36,26 @@ std::optional<Step> OutstandingIn(const TrainingSpec& training, uint64_t samples
 int64_t StepsBetweenMeasures(const TrainingSpec& training, uint64_t samples);
 // kInvalidArgument: validation.delay is more than these steps.
 absl::Status CheckDelay(const TrainingSpec& training, uint64_t samples);
+
+// Processes that measure beside the workers: one, or none.
+inline int32_t FollowersOf(const TrainingSpec& training) {
+  return training.validation.wanted() && training.validation.by_follower() ? 1 : 0;
+}
+// Processes of the job, with fewest and with most workers.
+inline int32_t LeastMembersOf(const JobSpec& spec) {
+  return spec.runtime.workers_min + spec.runtime.servers + FollowersOf(spec.training);
+}
+inline int32_t MostMembersOf(const JobSpec& spec) {
+  return spec.runtime.workers_max + spec.runtime.servers + FollowersOf(spec.training);
+}
+// How many floats the sums of these metrics have.
+size_t FloatsOf(const std::vector<TaskMetric>& metrics);
+// What these sums tell, by metric; nothing: they are of others.
+std::vector<Measure> MeasuresOf(const std::vector<TaskMetric>& metrics, const MeasureSums& sums);
+
+// Whether a checkpoint of state(step) may say this: it does exactly where it waits for one.
+bool MayPend(const std::optional<PendingMeasure>& pending, const TrainingSpec& training,
+             uint64_t samples, const std::vector<TensorSpec>& tensors, Step step);
 
 // Why lanes cannot have added up to them; empty: they can.
 std::string WhyNotSums(const MeasureSums& sums);

@@ -315,6 +315,7 @@ MeasureFact Read(Reader& reader, const v1::MeasureFact& message) {
                    Step(reader.Number("step", message.step())),
                    {}};
   if (!reader.Count("sums", message.sums_size(), kMostMetrics * kFloatsOfMetric)) return fact;
+  // lint: not tensor bytes (a measure)
   fact.sums.floats.assign(message.sums().begin(), message.sums().end());
   if (const std::string why = WhyNotSums(fact.sums); !why.empty()) reader.Refuse("sums", why);
   return fact;

@@ -212,12 +212,13 @@ void Put(const SegmentFailed& failed, v1::CoordinatorFrame& frame) {
   out.set_step(failed.step.value());
   out.set_reason(failed.reason);
   out.set_disk_is_slow(failed.disk_is_slow);
+  out.set_gave_up(failed.gave_up);
 }
 
 SegmentFailed Get(Reader& reader, const v1::SegmentFailed& message) {
   return {LineageNumber(reader.Number("lineage", message.lineage())),
           Step(reader.Number("step", message.step())), Reader::Words(message.reason()),
-          message.disk_is_slow()};
+          message.disk_is_slow(), message.gave_up()};
 }
 
 void Put(const Alive& alive, v1::CoordinatorFrame& frame) {

@@ -119,6 +119,7 @@ class World {
       Check(DecodeStepRecord(EncodeStepRecord(record)).ok(), "a record is readable");
   }
   void Look(const PersistFingerprint&, std::vector<Input>&) {}
+  void Look(const PersistMeasure&, std::vector<Input>&) {}
   void Look(const PersistDrained&, std::vector<Input>&) {}
   void Look(const PersistLeftOut& a, std::vector<Input>&) {
     for (const auto& [host, why] : a.hosts) Safe(why);

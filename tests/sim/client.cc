@@ -51,11 +51,18 @@ void Client::Persisted(SimJob& job) {
   SubmitLater(job, 500);
 }
 
+namespace {
+
+// A follower takes the place of one.
+int64_t MostWorkers(const SimJob& job) { return 4 - FollowersOf(job.spec.training); }
+
+}  // namespace
+
 // Between two starts the number of processes may change, and how often a checkpoint is made.
 void Client::ChangeRuntime(SimJob& job) {
   Schedule& schedule = around_.schedule;
   muster::RuntimeSpec& runtime = job.spec.runtime;
-  runtime.workers_max = static_cast<int32_t>(schedule.Random(1, 4));
+  runtime.workers_max = static_cast<int32_t>(schedule.Random(1, MostWorkers(job)));
   runtime.workers_min = static_cast<int32_t>(schedule.Random(1, runtime.workers_max));
   if (runtime.servers > 0) runtime.servers = static_cast<int32_t>(schedule.Random(1, 3));
   runtime.checkpoint.every_steps = schedule.Random(0, 8);
@@ -76,7 +83,7 @@ void Client::Stop(SimJob& job) {
 
 void Client::Scale(SimJob& job) {
   muster::RuntimeSpec& runtime = job.spec.runtime;
-  const auto most = static_cast<int32_t>(around_.schedule.Random(1, 4));
+  const auto most = static_cast<int32_t>(around_.schedule.Random(1, MostWorkers(job)));
   const auto least = static_cast<int32_t>(around_.schedule.Random(1, most));
   if (job.store.ended() || !ask_(coordinator::Scale{job.options.id, least, most})) return;
   runtime.workers_max = most;

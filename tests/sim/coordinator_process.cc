@@ -321,6 +321,13 @@ void CoordinatorProcess::Do(const coordinator::PersistFingerprint& a) {
   StoreOf(JobOf(a.job)).fingerprints[{a.lineage, a.step}] = a.value;
 }
 
+void CoordinatorProcess::Do(const coordinator::PersistMeasure& a) {
+  SimJob& job = JobOf(a.job);
+  if (!own_) invariants_.CheckFact(job, a.fact);
+  StoreOf(job).facts.emplace(std::pair(a.fact.lineage, a.fact.step), a.fact.sums);
+  job.facts_told.insert(a.fact.step);
+}
+
 void CoordinatorProcess::Do(const coordinator::ToMember& a) {
   const auto session = by_member_.find(a.member);
   if (!own_) events_.says(a.member, a.message);
@@ -419,7 +426,10 @@ void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
 
 void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
   OnCommitThread(200, [this, &job = JobOf(a.newest.job), a] {
-    if (MayChangeFolder()) StoreOf(job).Prune(a);
+    if (!MayChangeFolder()) return;
+    const std::vector<Manifest> before = StoreOf(job).catalogue;
+    StoreOf(job).Prune(a);
+    if (!own_) invariants_.CheckPruned(job, before, a);
   });
 }
 

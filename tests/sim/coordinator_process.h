@@ -112,6 +112,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistJob& a);
   void Do(const coordinator::PersistRecords& a);
   void Do(const coordinator::PersistFingerprint& a);
+  void Do(const coordinator::PersistMeasure& a);
   void Do(const coordinator::PersistDrained& a) {
     std::set<std::string>& drained = own_ ? own_->drained : drained_;
     drained = {a.hosts.begin(), a.hosts.end()};

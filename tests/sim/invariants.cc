@@ -153,7 +153,7 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
   if (!runs) return;
   CheckDevices(job, next);
   // One that was scaled has more of them until they have left.
-  const int32_t most = next.spec.runtime.workers_max + next.spec.runtime.servers;
+  const int32_t most = MostMembersOf(next.spec);
   if (StayingOf(next) > std::max(most, StayingOf(now)))
     Violate(job, "it has more members than it may have");
   if (next.placements.size() > now.placements.size() && !now.placements.empty())
@@ -167,6 +167,7 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
       continue;
     }
     if (after->number == placement.number) continue;
+    if (placement.host && placement.role == Role::kFollower) continue;  // it moves as it is
     if (!placement.host) {
       around_.coverage.Add(Corner::kPlacedAnew);
       continue;
@@ -212,8 +213,7 @@ void Invariants::CheckGrant(const SimJob& job, const coordinator::JobJournal& ne
   for (const SimJob* other : sight_.jobs())
     if (const auto& journal = other->store.journal;
         other != &job && journal && !coordinator::Ended(journal->phase))
-      held += std::min(journal->launch.hosts,
-                       journal->spec.runtime.workers_max + journal->spec.runtime.servers);
+      held += std::min(journal->launch.hosts, MostMembersOf(journal->spec));
   if (held > *quota->second.slots)
     Violate(job, absl::StrCat("it is granted hosts beyond the quota of ", *quota->second.slots));
 }
@@ -245,7 +245,7 @@ void Invariants::CheckDevices(const SimJob& job, const coordinator::JobJournal& 
   add(next);
   for (const auto& [name, placement] : next.placements) {
     const auto wanted = static_cast<size_t>(
-        placement.role == Role::kWorker && placement.host ? next.spec.runtime.devices : 0);
+        placement.role != Role::kServer && placement.host ? next.spec.runtime.devices : 0);
     if (placement.devices.size() != wanted)
       Violate(job, absl::StrCat(name, " has ", placement.devices.size(), " devices, not ", wanted));
     const coordinator::Placement* before = coordinator::PlacementOf(*job.store.journal, name);
@@ -333,8 +333,9 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
     if (!waits) held += PlacedOf(*journal);
-    const bool fits = runtime.workers_min + runtime.servers <= sight_.slots_known() &&
-                      runtime.workers_min <= sight_.workers_known(runtime.devices);
+    const bool fits = LeastMembersOf(journal->spec) <= sight_.slots_known() &&
+                      runtime.workers_min + FollowersOf(journal->spec.training) <=
+                          sight_.workers_known(runtime.devices);
     if (waits && fits && !has_quota && comes_before(*journal, next) &&
         (head == nullptr || comes_before(*journal, *head)))
       head = &*journal;
@@ -352,7 +353,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
                       journal->phase != JobPhase::kQueued;
     if (runs && comes_before(*head, *journal)) passed += HostSlotsOf(*journal);
   }
-  const int32_t least = head->spec.runtime.workers_min + head->spec.runtime.servers;
+  const int32_t least = LeastMembersOf(head->spec);
   if (passed > sight_.slots_known() - least)
     Violate(job, absl::StrCat("those that passed ", head->id, " in the queue hold ", passed,
                               " slots and leave it less than ", least));
@@ -412,9 +413,76 @@ void Invariants::CheckRewind(const SimJob& job) {
       return;
   }
   if (holder == nullptr) return;
+  if (IsMeasureLost(job)) return around_.coverage.Add(Corner::kLostMeasures);
   Violate(job, absl::StrCat("it goes back to a checkpoint although ",
                             of_servers ? "all servers live" : holder->id.name + " lives",
                             " and has the state"));
+}
+
+// ---- what a follower measures
+
+void Invariants::CheckFact(SimJob& job, const MeasureFact& fact) {
+  job.reference.At(fact.step);
+  if (fact.sums != job.reference.FactOf(fact.step))
+    Violate(job, absl::StrCat("what was measured of the state of step ", fact.step.value(),
+                              " is not what an undisturbed run has"));
+  around_.coverage.Add(Corner::kFacts);
+}
+
+bool Invariants::HasFact(const SimJob& job, const std::vector<Lineage>& lineages,
+                         Step measured) const {
+  return std::any_of(job.store.facts.begin(), job.store.facts.end(), [&](const auto& fact) {
+    return fact.first.second == measured &&
+           coordinator::OnAncestry(lineages, fact.first.first, measured);
+  });
+}
+
+// The checkpoint of a state that is to be measured stays until it is.
+void Invariants::CheckPruned(const SimJob& job, const std::vector<Manifest>& before,
+                             const coordinator::PruneManifests& prune) {
+  const TrainingSpec& training = job.terms.training();
+  if (job.options.delay == 0 || two_until_ > 0) return;
+  for (const Manifest& m : before) {
+    const bool is_there = std::any_of(job.store.catalogue.begin(), job.store.catalogue.end(),
+                                      [&](const Manifest& other) { return other.step == m.step; });
+    const bool counts = coordinator::OnAncestry(prune.lineages, m.lineage, m.step) &&
+                        IsMeasuredIn(training, job.environment.samples, m.step) &&
+                        BringerOf(training.validation, m.step) >= job.store.Recorded() &&
+                        m.step < Step(job.options.steps);
+    if (!is_there && counts && !HasFact(job, prune.lineages, m.step))
+      Violate(job, absl::StrCat("the checkpoint of step ", m.step.value(),
+                                " is deleted before it was measured"));
+  }
+}
+
+// Some part of a state that is to be measured died with its member, or what is there is damaged.
+bool Invariants::IsMeasureLost(const SimJob& job) const {
+  const TrainingSpec& training = job.terms.training();
+  if (job.options.delay == 0) return false;
+  if (two_until_ > 0) return true;  // what one of them knew of the parts, the other does not
+  const LineageNumber current = job.store.journal->lineages.back().number;
+  for (Step s(job.options.validation_every); s < Step(job.options.steps);
+       s = s + job.options.validation_every) {
+    if (HasFact(job, job.store.journal->lineages, s)) continue;
+    ChunkSet there(static_cast<size_t>(job.terms.chunks()), false);
+    bool is_left = false;
+    for (const MemberProcess* process : sight_.members(job)) {
+      if (process->machine() == nullptr || !IsWithinReach(*process)) continue;
+      const Member& member = process->machine()->member();
+      is_left |= member.has_state() && member.lineage() == current && member.step() >= s &&
+                 member.step() <= BringerOf(training.validation, s);
+      const ChunkSet parts = process->machine()->PartsOf(current, s);
+      for (size_t c = 0; c < there.size(); ++c) there[c] = there[c] || parts[c];
+    }
+    if (!is_left) continue;
+    const bool is_whole = std::all_of(there.begin(), there.end(), [](bool has) { return has; });
+    const std::string folder = absl::StrCat("s", s.value(), "-l", current.value(), "/");
+    const bool is_damaged = std::any_of(job.disk.begin(), job.disk.end(), [&](const auto& file) {
+      return absl::StartsWith(file.first, folder) && file.second.damaged;
+    });
+    if (!is_whole || is_damaged) return true;
+  }
+  return false;
 }
 
 // A stop that was accepted is in the journal until the job has ended.
@@ -496,6 +564,13 @@ void Invariants::CheckManifest(SimJob& job, const Manifest& manifest) {
   const auto parts =
       static_cast<size_t>(job.terms.chunks() + job.terms.slots() * job.options.chunks);
   if (seen.size() != parts) Violate(job, "a manifest does not name every chunk");
+  const std::optional<Step> pending =
+      OutstandingIn(job.terms.training(), job.environment.samples, manifest.step);
+  if (pending) around_.coverage.Add(Corner::kPendingManifests);
+  if (pending.has_value() != manifest.pending.has_value() ||
+      (pending && *manifest.pending != PendingMeasure{*pending, job.reference.FactOf(*pending)}))
+    Violate(job, absl::StrCat("the checkpoint of step ", manifest.step.value(),
+                              " does not have the measure that it waits for"));
   if (!Ancestry(job.store.journal->lineages, job.store.Records(), manifest.lineage, manifest.step)
            .ok())
     Violate(job, "a manifest precedes its records");
@@ -552,6 +627,10 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
       if (job->store.ledger.count({ack->lineage, s}) == 0)
         Violate(*job, "a record was acknowledged that is not in the ledger");
   if (const auto* heal = std::get_if<Heal>(&message)) CheckHolders(*job, *heal);
+  if (const auto* give = std::get_if<GiveMeasure>(&message);
+      give != nullptr && !HasFact(*job, journal.lineages, give->step))
+    Violate(*job, absl::StrCat("the measure of step ", give->step.value(),
+                               " is given before it is in the ledger"));
   CheckStopsGiven(*job, to, message);
   const auto* leave = std::get_if<Leave>(&message);
   if (leave != nullptr && absl::StrContains(leave->reason, "another start of the job"))

@@ -37,6 +37,9 @@ class Invariants {
 
   void BeforePersist(const SimJob& job, const coordinator::JobJournal& next);
   void CheckRecord(SimJob& job, const StepRecord& record);
+  void CheckFact(SimJob& job, const MeasureFact& fact);
+  void CheckPruned(const SimJob& job, const std::vector<Manifest>& before,
+                   const coordinator::PruneManifests& prune);
   void CheckManifest(SimJob& job, const Manifest& manifest);
   // A member says this, and the coordinator is about to hear it.
   void CheckTold(const MemberId& from, const ToCoordinator& message);
@@ -93,6 +96,8 @@ class Invariants {
   void CheckVerdict(const SimJob& job, const MemberId& out, const std::string& why);
   bool SpokeOfLate(const MemberId& member) const;
   int64_t BeforeAwake(int64_t ms) const;
+  bool HasFact(const SimJob& job, const std::vector<Lineage>& lineages, Step measured) const;
+  bool IsMeasureLost(const SimJob& job) const;
   bool HoldsStateOf(const MemberId& member, LineageNumber lineage) const;
   void NoteStop(const SimJob& job, const coordinator::JobJournal& next);
   void CheckStopsGiven(const SimJob& job, const MemberId& to, const FromCoordinator& message);

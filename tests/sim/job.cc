@@ -24,6 +24,10 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.training.optimizer.kind = options.optimizer;
   spec.training.validation.every_steps = options.validation_every;
   spec.training.validation.patience = options.patience;
+  if (options.delay > 0) {
+    spec.training.validation.on = MeasuredOn::kFollower;
+    spec.training.validation.delay = options.delay;
+  }
   if (options.bad_every > 0) spec.training.data.on_bad_sample = OnBadSample::kSkip;
   spec.runtime.workers_max = options.workers;
   spec.runtime.workers_min = options.workers_min;
@@ -77,6 +81,7 @@ coordinator::RecentSteps JobStore::Recent() const {
   coordinator::RecentSteps recent;
   if (!journal || journal->lineages.empty()) return recent;
   const std::vector<Lineage>& lineages = journal->lineages;
+  for (const auto& [of, sums] : facts) recent.Add(MeasureFact{of.first, of.second, sums});
   const Step next = Recorded();
   Step end = next;
   for (auto l = lineages.rbegin(); l != lineages.rend() && end > Step(0); ++l) {

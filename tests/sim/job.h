@@ -28,6 +28,7 @@ struct JobOptions {
   int32_t phases = 0;            // further chunks, of a job that syncs
   int64_t validation_every = 0;  // steps; 0: nothing is measured, and there is no chunk of sums
   int64_t patience = 0;          // measures that are no better, after which it is enough; 0: never
+  int64_t delay = 0;             // of a follower; 0: the workers measure
   uint64_t bad_every = 0;        // about every so many samples one is left out; 0: none is
   int64_t batch = 0;             // 0: one sample a lane
   int64_t steps = 20;
@@ -60,6 +61,7 @@ struct JobStore {
   std::map<std::pair<LineageNumber, Step>, FingerprintPart> fingerprints;
   std::vector<Manifest> catalogue;                                  // committed ones
   std::map<std::pair<LineageNumber, Step>, StateMeasure> measures;  // beside some of these
+  std::map<std::pair<LineageNumber, Step>, MeasureSums> facts;      // of a follower
 
   bool ended() const { return journal && coordinator::Ended(journal->phase); }
   std::vector<StepRecord> Records() const;
@@ -107,6 +109,7 @@ struct SimJob {
   int64_t crashes = 0;                    // processes of it that a fault killed, so far
   std::set<Incarnation> ends_to_be_told;  // the coordinator has not heard of them
   std::optional<StopGiven> stop_given;    // the first one of the newest start and term
+  std::set<Step> facts_told;              // states of which a fact was ever persisted
   bool delete_asked = false;
   bool gone = false;  // deleted; processes of it may still run
 };

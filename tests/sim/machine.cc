@@ -184,6 +184,11 @@ void Machine::Handle(StateApplied event) {
   own_phases_.clear();
   if (*memory_.Values(event.step + 1) != outside_.job->reference.At(event.step + 1).values)
     outside_.violate(absl::StrCat("state(", event.step.value() + 1, ") is another term"));
+  const auto brought = BroughtIn(config_.training, config_.environment.samples, event.step);
+  if (brought && config_.training.validation.by_follower() &&
+      !outside_.job->facts_told.contains(*brought))
+    outside_.violate(absl::StrCat("step ", event.step.value(), " is done without the measure of ",
+                                  brought->value()));
   const bool sealed =
       !member_.active() && member_.view() && member_.sealed() > member_.view()->number;
   if (sealed) outside_.coverage->Add(Corner::kAppliedAfterSeal);
@@ -233,11 +238,14 @@ void Machine::CheckLoaded(const Make& make, const SimState& state) {
 
 // A thread of its own writes the parts one after the other.
 void Machine::Write(PartCopy part) {
-  Schedule& schedule = *outside_.schedule;
-  if (++parts_under_way_ > CheckpointParts::kMost)
+  const bool is_followed = config_.IsFollowed(part.step);
+  if (!is_followed && ++parts_under_way_ > CheckpointParts::kMost)
     outside_.violate("more copies of checkpoint parts wait for the disk than may");
-  const int64_t takes = schedule.OneIn(30) ? schedule.Random(200, 2000) : schedule.Random(1, 80);
-  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + takes;
+  if (is_followed) {
+    ChunkSet& chunks = copied_[{part.lineage, part.step}];
+    chunks.resize(config_.chunks.size(), false);
+    for (const auto& [key, value] : part.content) chunks[static_cast<size_t>(key.second)] = true;
+  }
   SegmentWritten written;
   written.lineage = part.lineage;
   written.step = part.step;
@@ -245,17 +253,36 @@ void Machine::Write(PartCopy part) {
   written.segment.file =
       absl::StrCat("s", part.step.value(), "-l", part.lineage.value(), "/", config_.id.name, "-",
                    config_.id.incarnation.hi, "-", ++segments_);
-  const bool lost = schedule.OneIn(60);
-  from_writer_.Push(schedule, *outside_.runner, writer_free_at_ - schedule.now(),
-                    [this, lost, written, content = std::move(part.content)] {
-                      --parts_under_way_;
-                      if (lost) {
-                        outside_.coverage->Add(Corner::kLostSegments);
-                        return Feed(SegmentFailed{written.lineage, written.step, "no space"});
-                      }
-                      outside_.job->disk[written.segment.file] = {content, false};
-                      Feed(written);
-                    });
+  Push(std::move(written), std::move(part.content));
+}
+
+// A part of a state that is to be measured is tried again, as segment_writer.cc does.
+void Machine::Push(SegmentWritten written, std::map<std::pair<int32_t, int32_t>, Value> content) {
+  Schedule& schedule = *outside_.schedule;
+  const bool is_followed = config_.IsFollowed(written.step);
+  const int64_t takes = schedule.OneIn(30) ? schedule.Random(200, 2000) : schedule.Random(1, 80);
+  writer_free_at_ = std::max(writer_free_at_, schedule.now()) + takes;
+  const bool lost = schedule.OneIn(is_followed ? 20 : 60);
+  from_writer_.Push(
+      schedule, *outside_.runner, writer_free_at_ - schedule.now(),
+      [this, lost, is_followed, written, content = std::move(content)] {
+        if (!is_followed) --parts_under_way_;
+        if (!lost) {
+          outside_.job->disk[written.segment.file] = {content, false};
+          return Feed(written);
+        }
+        outside_.coverage->Add(is_followed ? Corner::kPartsTriedAgain : Corner::kLostSegments);
+        if (is_followed && written.lineage >= kept_lineage_)
+          outside_.runner->Later(outside_.schedule->Random(100, 1500), [this, written, content] {
+            if (written.lineage >= kept_lineage_) Push(written, content);
+          });
+        Feed(SegmentFailed{written.lineage, written.step, "no space"});
+      });
+}
+
+ChunkSet Machine::PartsOf(LineageNumber lineage, Step step) const {
+  const auto found = copied_.find({lineage, step});
+  return found == copied_.end() ? ChunkSet(config_.chunks.size(), false) : found->second;
 }
 
 // ---- actions for others
@@ -370,7 +397,7 @@ Machine::Answer Machine::Do(const FoldIn& a, const SimFrame* frame) {
   if (!a.total) return std::nullopt;
   const Value sum = waiting[a.total->node];
   waiting.clear();
-  if (sum != outside_.job->reference.At(a.step).sums[c])
+  if (sum != terms_.WithoutFact(c, a.step, outside_.job->reference.At(a.step).sums[c]))
     outside_.violate(
         absl::StrCat("the sum of chunk ", c, " at step ", a.step.value(), " is another term"));
   (server_mode() ? sums_ : memory_.ReceiveBuffer(a.step))[c] = sum;
@@ -379,6 +406,20 @@ Machine::Answer Machine::Do(const FoldIn& a, const SimFrame* frame) {
   sum_meta_[c] = {a.total->weight, a.total->loss, terms_.SquareOf(c, sum), 0,
                   terms_.IsFinite(a.step, c)};
   return Summed{a.step, a.chunk, sum_meta_[c]};
+}
+
+Machine::Answer Machine::Do(const WriteFact& a, const SimFrame*) {
+  const auto c = static_cast<size_t>(a.chunk.value());
+  Value& sum = (server_mode() ? sums_ : memory_.ReceiveBuffer(a.step))[c];
+  sum = Terms::WithFact(sum, a.sums);
+  if (sum != outside_.job->reference.At(a.step).sums[c])
+    outside_.violate(absl::StrCat("what step ", a.step.value(), " brings is another measure"));
+  return Summed{a.step, a.chunk, sum_meta_[c]};
+}
+
+Machine::Answer Machine::Do(const KeepParts& a, const SimFrame*) {
+  kept_lineage_ = a.lineage;
+  return std::nullopt;
 }
 
 Machine::Answer Machine::Do(const ForgetSums&, const SimFrame*) {

@@ -53,6 +53,8 @@ class Machine {
   void SessionDown(const MemberId& peer);
 
   size_t held() const;
+  // Chunks of that state of which it has a copy, written or not.
+  ChunkSet PartsOf(LineageNumber lineage, Step step) const;
   const Member& member() const { return member_; }
   void HangTrainThread() {
     if (train_) train_->Hang();
@@ -72,6 +74,8 @@ class Machine {
   Answer Do(const TellCoordinator&, const SimFrame*);
   Answer Do(const Send&, const SimFrame*);
   Answer Do(const FoldIn&, const SimFrame*);
+  Answer Do(const WriteFact&, const SimFrame*);
+  Answer Do(const KeepParts&, const SimFrame*);
   Answer Do(const ForgetSums&, const SimFrame*);
   Answer Do(const StoreResults&, const SimFrame*);
   Answer Do(const StorePieces&, const SimFrame*);
@@ -97,6 +101,7 @@ class Machine {
   absl::StatusOr<SimState> Load(const Make& make);
   void CheckLoaded(const Make& make, const SimState& state);
   void Write(PartCopy part);
+  void Push(SegmentWritten written, std::map<std::pair<int32_t, int32_t>, Value> content);
   Value OwnSum(TreeNode node, ChunkId chunk);
   void CheckGradientsLeave(const Partials& partials);
   std::vector<Value> PayloadOf(const PeerMessage& message);
@@ -114,7 +119,9 @@ class Machine {
   OrderedQueue from_train_, from_writer_;
   int64_t writer_free_at_ = 0;
   int64_t segments_ = 0;
-  int parts_under_way_ = 0;  // copied, and not on disk
+  int parts_under_way_ = 0;                                    // copied, and not on disk
+  std::map<std::pair<LineageNumber, Step>, ChunkSet> copied_;  // of states that are measured
+  LineageNumber kept_lineage_;
 
   int64_t compute_id_ = 0;                          // of the last Compute or Abandon
   std::shared_ptr<const SubtreeSums> own_sums_;     // as the train thread told last …

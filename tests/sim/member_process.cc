@@ -127,6 +127,7 @@ void MemberProcess::SendToCoordinator(const ToCoordinator& message) {
 
 void MemberProcess::Introduce() {
   if (machine_) return machine_->Feed(CoordinatorUp{});
+  if (follower_) return follower_->Feed(CoordinatorUp{});
   Tell(AskJob{place_.job->options.id, place_.id.name});
 }
 
@@ -146,9 +147,14 @@ void MemberProcess::SayAlive(Time now) {
     const Member& member = machine_->member();
     alive = {member.step(), member.Phase(), machine_->threads(gaps_), member.WhoIsUnreachable()};
   }
+  if (follower_) {
+    alive = {follower_->follower().step(), follower_->follower().Phase()};
+    if (const std::optional<int64_t> still = follower_->StoodStill())
+      alive.threads = {{"train", Seconds(gaps_.Since(std::chrono::milliseconds(*still)))}};
+  }
   pace_.Spoke(now, !alive.unreachable.members.empty());
   if (!pace_.MayName(now, now)) alive.unreachable = {};
-  if (!machine_) return;
+  if (!machine_ && !follower_) return;
   Tell(alive);
   EndIfHung(alive.threads);
 }
@@ -192,6 +198,7 @@ void MemberProcess::Said(SimSessionId session, const FromCoordinator& message) {
     return Leave(kExitLater, "it gave its frames false numbers");
   if (const auto* leave = std::get_if<muster::Leave>(&message)) CheckLeave(*leave);
   if (machine_) return machine_->Feed(CoordinatorSays{message});
+  if (follower_) return follower_->Feed(CoordinatorSays{message});
   if (const auto* leave = std::get_if<muster::Leave>(&message))
     Leave(leave->exit_code, leave->reason);
   if (const auto* job = std::get_if<JobIs>(&message)) OnJob(*job);
@@ -211,8 +218,12 @@ void MemberProcess::ViolateBusy(const std::string& what) {
 }
 
 bool MemberProcess::HangTrainThread() {
-  if (!machine_ || place_.role != Role::kWorker || std::exchange(hangs_, true)) return false;
-  machine_->HangTrainThread();
+  const bool has_thread = (machine_ && place_.role == Role::kWorker) || follower_;
+  if (!has_thread || std::exchange(hangs_, true)) return false;
+  if (follower_)
+    follower_->Hang();
+  else
+    machine_->HangTrainThread();
   return true;
 }
 
@@ -226,6 +237,19 @@ void MemberProcess::OnJob(const JobIs& job) {
 }
 
 void MemberProcess::BecomeMember(const JobIs& job) {
+  if (place_.role == Role::kFollower) {
+    follower_ = std::make_unique<FollowerMachine>(
+        ConfigFor(job), FollowerMachine::Outside{
+                            &around_.schedule, &runner_, &around_.coverage, place_.job,
+                            [this](const ToCoordinator& message) { Tell(message); },
+                            [this](int code, const std::string& reason) { Leave(code, reason); },
+                            [this](const std::string& what) {
+                              around_.trace.Violate(absl::StrCat(place_.job->options.id, " ",
+                                                                 place_.id.name, ": ", what));
+                            }});
+    follower_->Feed(CoordinatorSays{job});
+    return Introduce();
+  }
   machine_ = std::make_unique<Machine>(ConfigFor(job), OutsideOf());
   machine_->Feed(CoordinatorSays{job});
   Introduce();

@@ -11,6 +11,7 @@
 #include "lib/base/own_gaps.h"
 #include "lib/member/state/word_pace.h"
 #include "tests/sim/around.h"
+#include "tests/sim/follower_machine.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/peer_links.h"
 
@@ -102,6 +103,7 @@ class MemberProcess {
   WordPace pace_;      // likewise
   bool has_news_ = false;
   std::unique_ptr<Machine> machine_;
+  std::unique_ptr<FollowerMachine> follower_;  // in place of that, of one that measures
 };
 
 }  // namespace muster::sim

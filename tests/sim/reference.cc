@@ -36,6 +36,11 @@ std::string Reference::DigestAt(Step step) {
   return DigestOf(terms_, state.values, state.slots);
 }
 
+MeasureSums Reference::FactOf(Step measured) {
+  const State& state = states_[static_cast<size_t>(measured.value())];
+  return terms_.FactOf(terms_.WholeState(state.values), measured);
+}
+
 namespace {
 
 Value SumOver(const Terms& terms, size_t chunk, TreeNode node,
@@ -100,6 +105,10 @@ void Reference::Advance() {
   Node root = Tree(state, step, {0, terms_.training().lanes}, totals);
   now.sums = std::move(root.sums);
   for (const auto& [chunk, total] : phases) now.sums[chunk] = total;
+  const std::optional<Step> brought = BroughtIn(terms_.training(), terms_.samples(), step);
+  for (size_t c = 0; c < now.sums.size(); ++c)
+    if (brought && terms_.sum(c) && terms_.training().validation.by_follower())
+      now.sums[c] = Terms::WithFact(now.sums[c], FactOf(*brought));
   now.weight = root.weight;
   now.loss = root.loss;
   double squares = 0;

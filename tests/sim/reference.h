@@ -26,6 +26,8 @@ class Reference {
   };
   const State& At(Step step);
   std::string DigestAt(Step step);
+  // What a follower measures of a state that was computed already.
+  MeasureSums FactOf(Step measured);
   // The state that the job is done at: that after all its steps, or the first that is enough.
   Step End();
 

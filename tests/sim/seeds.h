@@ -37,6 +37,20 @@ class SeedOptions {
     return options;
   }
 
+  // All jobs are measured by followers.
+  WorldOptions MakeWithFollowers() const {
+    WorldOptions options = Make();
+    for (size_t i = 0; i < options.jobs.size(); ++i) {
+      JobOptions& job = options.jobs[i];
+      const auto salt = static_cast<uint64_t>(100 * (i + 1) + 50);
+      if (job.delay > 0) continue;
+      if (job.validation_every == 0) job.validation_every = Pick(salt, 1, 6);
+      if (job.patience == 0 && OneIn(salt + 1, 4)) job.patience = Pick(salt + 2, 2, 5);
+      AddFollower(job, salt + 3);
+    }
+    return options;
+  }
+
   WorldOptions Make() const {
     WorldOptions options;
     options.seed = seed_;
@@ -133,6 +147,13 @@ class SeedOptions {
     return hosts;
   }
 
+  // It takes a slot of those that the largest job needs, and the devices of a worker.
+  void AddFollower(JobOptions& job, uint64_t salt) const {
+    job.delay = Pick(salt + 48, 1, static_cast<int32_t>(job.validation_every));
+    job.workers = std::min(job.workers, 3);
+    job.workers_min = std::min(job.workers_min, job.workers);
+  }
+
   JobOptions Job(const std::string& id, uint64_t salt) const {
     JobOptions job;
     job.id = id;
@@ -169,6 +190,7 @@ class SeedOptions {
     job.validation_every = Pick(salt + 41, 1, 6);
     job.keeps_best = Pick(salt + 45, 0, 1) == 1;
     job.patience = OneIn(salt + 42, 2) ? Pick(salt + 43, 2, 5) : 0;
+    if (OneIn(salt + 47, 2)) AddFollower(job, salt);
     return job;
   }
 
@@ -176,6 +198,9 @@ class SeedOptions {
 };
 
 inline WorldOptions OptionsOf(uint64_t seed) { return SeedOptions(seed).Make(); }
+inline WorldOptions FollowerOptionsOf(uint64_t seed) {
+  return SeedOptions(seed).MakeWithFollowers();
+}
 inline WorldOptions LaunchOptionsOf(uint64_t seed) { return SeedOptions(seed).MakeWithLaunches(); }
 
 }  // namespace muster::sim

@@ -18,7 +18,10 @@ Coverage RunSeeds(uint64_t first, uint64_t count, MakeOptions make = OptionsOf) 
     World world(make(seed));
     const bool held = world.Run();
     EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << " (its trace: sim_trace "
-                      << (make == LaunchOptionsOf ? "--launches " : "") << seed << ")";
+                      << (make == LaunchOptionsOf     ? "--launches "
+                          : make == FollowerOptionsOf ? "--followers "
+                                                      : "")
+                      << seed << ")";
     if (!held) break;
     reached.Add(world.coverage());
   }
@@ -34,11 +37,15 @@ void ExpectCoverage(const Coverage& reached, int64_t seeds, bool launches = fals
 #ifdef MUSTER_SIM_SLOW
 TEST(Seeds, TwoThousandKeepEveryInvariant) { ExpectCoverage(RunSeeds(1000001, 2000), 2000); }
 
+TEST(Followers, TwoThousandKeepEveryInvariant) { RunSeeds(1000001, 2000, FollowerOptionsOf); }
+
 TEST(Launches, FiveHundredKeepEveryInvariant) {
   ExpectCoverage(RunSeeds(1000001, 500, LaunchOptionsOf), 500, /*launches=*/true);
 }
 #else
 TEST(Seeds, KeepEveryInvariant) { ExpectCoverage(RunSeeds(1, 400), 400); }
+
+TEST(Followers, KeepEveryInvariant) { RunSeeds(1, 100, FollowerOptionsOf); }
 
 TEST(Launches, KeepEveryInvariant) {
   ExpectCoverage(RunSeeds(1, 100, LaunchOptionsOf), 100, /*launches=*/true);

@@ -1,6 +1,6 @@
 // sim_trace SEED: what happens under one seed, line by line. sim_trace FIRST LAST: runs all of
 // these seeds, names those that break an invariant, and counts what they reached. --launches: in
-// worlds where each job has hosts that are made for it.
+// worlds where each job has hosts that are made for it. --followers: where each has a follower.
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -10,6 +10,7 @@
 namespace {
 
 using muster::sim::Coverage;
+using muster::sim::FollowerOptionsOf;
 using muster::sim::JobOptions;
 using muster::sim::LaunchOptionsOf;
 using muster::sim::OptionsOf;
@@ -26,7 +27,11 @@ void Describe(const JobOptions& job) {
             << " steps, checkpoint every " << job.checkpoint_every
             << (job.checkpoint_at_end ? "" : ", none at the end") << ", "
             << (job.clip_norm > 0 ? "clipped" : "not clipped")
-            << (job.order == muster::SumOrder::kFree ? ", free order" : "") << "\n";
+            << (job.order == muster::SumOrder::kFree ? ", free order" : "");
+  if (job.delay > 0)
+    std::cout << ", measured every " << job.validation_every << " by a follower, delay "
+              << job.delay;
+  std::cout << "\n";
 }
 
 bool TellTrace(uint64_t seed, MakeOptions make) {
@@ -59,16 +64,20 @@ bool RunAll(uint64_t first, uint64_t last, MakeOptions make) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool launches = argc > 1 && std::strcmp(argv[1], "--launches") == 0;
-  if (launches) {
+  const auto is_option = [&](const char* name) {
+    return argc > 1 && std::strcmp(argv[1], name) == 0;
+  };
+  const bool launches = is_option("--launches"), followers = is_option("--followers");
+  if (launches || followers) {
     --argc;
     ++argv;
   }
   if (argc != 2 && argc != 3) {
-    std::cerr << "usage: sim_trace [--launches] SEED | sim_trace [--launches] FIRST LAST\n";
+    std::cerr << "usage: sim_trace [--launches | --followers] SEED | "
+                 "sim_trace [--launches | --followers] FIRST LAST\n";
     return 64;
   }
-  const MakeOptions make = launches ? LaunchOptionsOf : OptionsOf;
+  const MakeOptions make = launches ? LaunchOptionsOf : followers ? FollowerOptionsOf : OptionsOf;
   const uint64_t first = std::strtoull(argv[1], nullptr, 10);
   const bool held =
       argc == 2 ? TellTrace(first, make) : RunAll(first, std::strtoull(argv[2], nullptr, 10), make);

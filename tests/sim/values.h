@@ -147,6 +147,35 @@ class Terms {
     return measured;
   }
 
+  // What a follower measures of state(step), of which `state` is the whole: as the lanes would.
+  MeasureSums FactOf(Value state, Step step) const {
+    Value sum = 0;
+    for (int32_t lane = 0; lane < training_.lanes; ++lane)
+      sum += MeasuredBy(state, step, LaneId(lane));
+    MeasureSums sums;
+    sums.floats.assign(kFloatsOfMetric, 0.0f);
+    sum >>= kPositions;
+    for (size_t limb = 0; sum > 0; ++limb, sum >>= 12)
+      sums.floats[limb] = static_cast<float>(sum & 4095);
+    sums.floats[11] = 1;  // the weight
+    return sums;
+  }
+  static Value TermOf(const MeasureSums& fact) {
+    Value sum = 0;
+    for (size_t limb = 4; limb-- > 0;) sum = sum << 12 | static_cast<Value>(fact.floats[limb]);
+    return sum << kPositions;
+  }
+  // The sum of what lanes bring, with what a follower measured in its place.
+  static Value WithFact(Value sum, const MeasureSums& fact) {
+    return (sum & kLeftOut) | TermOf(fact);
+  }
+  // The sum of the chunk in this step before that.
+  Value WithoutFact(size_t chunk, Step step, Value sum) const {
+    const bool is_brought = this->sum(chunk) && training_.validation.by_follower() &&
+                            BroughtIn(training_, samples_, step);
+    return is_brought ? sum & kLeftOut : sum;
+  }
+
   int64_t Weight(Step step, LaneId lane) const {
     return static_cast<int64_t>(LaneSamples(training_, samples_, step, lane).count -
                                 LeftOutBy(step, lane).size());
@@ -183,24 +212,28 @@ class Terms {
       if (Mix64(13, ids[i]) % bad_every_ == 0) positions.push_back(first + i);
     return positions;
   }
+  Value MeasuredBy(Value state, Step step, LaneId lane) const {
+    return Mix64(Mix64(3, state),
+                 Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())))
+           << kPositions;
+  }
   Value TermsOfSums(Value state, Step step, LaneId lane) const {
     Value term = 0;
-    if (training_.validation.wanted() && IsMeasuredIn(training_, samples_, step))
-      term = Mix64(Mix64(3, state),
-                   Mix64(static_cast<uint64_t>(step.value()), static_cast<uint64_t>(lane.value())))
-             << kPositions;
+    const ValidationSpec& validation = training_.validation;
+    if (validation.wanted() && !validation.by_follower() && IsMeasuredIn(training_, samples_, step))
+      term = MeasuredBy(state, step, lane);
     for (const uint64_t position : LeftOutBy(step, lane)) term += Value{1} << position;
     return term;
   }
   Value NewSums(Step step, Value old, Value sum) const {
     Value value = old >> kPositions;
     const auto put = [&value](int bits, Value low) { value = value << bits | low; };
-    if (IsMeasuredIn(training_, samples_, step)) {
+    if (const std::optional<Step> measured = BroughtIn(training_, samples_, step)) {
       const auto mean = Mix64(11, sum) % 1000;
       const Learned learned =
-          Learn(training_, MeasuredOf(old).learned, step, static_cast<double>(mean));
+          Learn(training_, MeasuredOf(old).learned, *measured, static_cast<double>(mean));
       value = Mix64(12, sum);
-      put(10, static_cast<Value>(step.value() + 1));
+      put(10, static_cast<Value>(measured->value() + 1));
       put(1, learned.enough ? 1 : 0);
       put(5, static_cast<Value>(learned.since_best) & 31);
       put(1, 1);

@@ -119,6 +119,14 @@ std::optional<Summed> DataPath::Fold(const FoldIn& fold, const Incoming* incomin
   return Summed{fold.step, fold.chunk, meta};
 }
 
+Summed DataPath::Write(const WriteFact& write) {
+  const absl::Span<float> sum = PlaceOfSum(write.step, write.chunk);
+  setup_->sums.WriteMeasured(write.sums, sum);
+  ResultMeta& meta = sum_meta_[static_cast<size_t>(write.chunk.value())];
+  meta.crc = CrcOf(sum);
+  return {write.step, write.chunk, meta};
+}
+
 void DataPath::StoreAll(const std::vector<ChunkId>& chunks, const FlatBuffer& to,
                         const Incoming& incoming) {
   for (ChunkId c : chunks) {

@@ -52,6 +52,8 @@ class DataPath {
   }
 
   // `incoming`: the message that brought the partials; unused when they are our own.
+  // What a follower measured, over the complete sum of what lanes measure.
+  Summed Write(const WriteFact& write);
   std::optional<Summed> Fold(const FoldIn& fold, const Incoming* incoming);
   void ForgetSums() { accumulator_.Forget(); }
   void StoreResultsOf(const StoreResults& store, const Incoming& incoming);

@@ -119,6 +119,8 @@ class Exchange {
   Answer Do(const Compute& action, const Incoming*);
   Answer Do(const GiveTotals& action, const Incoming*);
   Answer Do(const Abandon& action, const Incoming*);
+  Answer Do(const WriteFact& action, const Incoming*);
+  Answer Do(const KeepParts& action, const Incoming*);
   Answer Do(const FoldIn& action, const Incoming* incoming);
   Answer Do(const ForgetSums& action, const Incoming*);
   Answer Do(const StoreResults& action, const Incoming* incoming);

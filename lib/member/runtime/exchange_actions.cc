@@ -91,6 +91,15 @@ Exchange::Answer Exchange::Do(const FoldIn& action, const Incoming* incoming) {
   return *summed;
 }
 
+Exchange::Answer Exchange::Do(const WriteFact& action, const Incoming*) {
+  return data_->Write(action);
+}
+
+Exchange::Answer Exchange::Do(const KeepParts& action, const Incoming*) {
+  writer_->KeepOnly(action.lineage);
+  return std::nullopt;
+}
+
 Exchange::Answer Exchange::Do(const ForgetSums&, const Incoming*) {
   data_->ForgetSums();
   return std::nullopt;

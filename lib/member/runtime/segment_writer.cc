@@ -9,8 +9,8 @@
 #include "lib/base/check.h"
 #include "lib/base/time.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/domain/validation.h"
 #include "lib/kernels/finite.h"
-#include "lib/member/state/checkpoint_parts.h"
 
 namespace muster {
 namespace {
@@ -45,7 +45,6 @@ SegmentWriter::~SegmentWriter() {
 
 void SegmentWriter::Write(CheckpointPartCopy part) {
   const int under_way = ++under_way_;
-  MUSTER_CHECK(under_way <= CheckpointParts::kMost, "more parts of checkpoints than may wait");
   jobs_.Post(std::make_shared<const CheckpointPartCopy>(std::move(part)));
   if (under_way > 1 || touching_) pace_.HurryWork();
 }
@@ -54,12 +53,13 @@ void SegmentWriter::Expect(size_t elements) { jobs_.Post(Expected{elements}); }
 
 void SegmentWriter::Run() {
   while (true) {
-    auto job = jobs_.TakeUntil(Time::max());
+    auto job = jobs_.TakeUntil(NextTry());
     if (!job && jobs_.closed()) return;
+    if (!job && !stopping_) WriteDue();
     if (!job || stopping_) continue;
     progress_.GoesOn(std::chrono::steady_clock::now());
     if (const auto* expected = std::get_if<Expected>(&*job)) TouchMemory(expected->elements);
-    if (auto* part = std::get_if<Part>(&*job)) WriteOne(std::move(*part));
+    if (auto* part = std::get_if<Part>(&*job)) WriteOne(std::move(*part), 0);
     progress_.Rests();
   }
 }
@@ -94,8 +94,48 @@ bool SegmentWriter::IsFinite(const CheckpointPartCopy& part) {
   });
 }
 
+Time SegmentWriter::NextTry() const {
+  Time next = Time::max();
+  for (const Retry& retry : retries_) next = std::min(next, retry.due);
+  return next;
+}
+
+void SegmentWriter::WriteDue() {
+  const Time now = std::chrono::steady_clock::now();
+  std::vector<Retry> due;
+  std::erase_if(retries_, [&](Retry& retry) {
+    if (retry.due > now) return false;
+    due.push_back(std::move(retry));
+    return true;
+  });
+  for (Retry& retry : due) {
+    progress_.GoesOn(now);
+    WriteOne(std::move(retry.part), retry.failures);
+    progress_.Rests();
+  }
+}
+
+// It cannot be written now, and nobody else has this state any more.
+void SegmentWriter::TryAgain(std::shared_ptr<const CheckpointPartCopy> part, int failures,
+                             std::string why) {
+  constexpr int kMostTries = 100;
+  constexpr Duration kFirst = std::chrono::seconds(1), kLongest = std::chrono::seconds(60);
+  SegmentFailed failed{part->lineage, part->step, std::move(why)};
+  const bool is_voided = kept_lineage_ > part->lineage.value();
+  failed.gave_up = is_voided || failures >= kMostTries;
+  if (!failed.gave_up) {
+    const Duration pause = failures > 6 ? kLongest : kFirst * (1 << (failures - 1));
+    retries_.push_back(
+        {std::move(part), failures, std::chrono::steady_clock::now() + std::min(pause, kLongest)});
+  } else {
+    part.reset();
+    --under_way_;
+  }
+  if (!is_voided) events_->Post(std::move(failed));
+}
+
 // Its memory is back before the answer, after which the next part may be copied.
-void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
+void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part, int failures) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string file =
       SegmentFile(part->lineage, part->step, absl::StrCat(writer_, "-", ++written_));
@@ -107,6 +147,11 @@ void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part) {
                    [this](size_t bytes) { Did(bytes); });
   if (segment.ok()) failpoints_.Pass("segment_written");
   if (segment.ok()) segment->finite = IsFinite(*part);
+  const TrainingSpec& training = setup_->spec.training;
+  const bool is_followed = training.validation.by_follower() &&
+                           IsMeasuredIn(training, setup_->environment.samples, meta.step);
+  if (!segment.ok() && is_followed)
+    return TryAgain(std::move(part), failures + 1, std::string(segment.status().message()));
   const double stall_seconds = part->stall_seconds;
   part.reset();
   --under_way_;

@@ -8,9 +8,11 @@
 #include <string>
 #include <thread>
 #include <variant>
+#include <vector>
 
 #include "lib/base/failpoint.h"
 #include "lib/base/mailbox.h"
+#include "lib/base/time.h"
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/pace.h"
 #include "lib/member/runtime/step_boundary.h"
@@ -29,8 +31,11 @@ class SegmentWriter {
   SegmentWriter& operator=(const SegmentWriter&) = delete;
 
   // Any thread; returns at once. The state machine sees to it that no more than
-  // CheckpointParts::kMost parts are under way.
+  // CheckpointParts::kMost parts are under way, besides those of the one state that is to be
+  // measured: such a part is tried again if it cannot be written, and each failure is told.
   void Write(CheckpointPartCopy part);
+  // Any thread; returns at once. Parts of other lineages are not tried again.
+  void KeepOnly(LineageNumber lineage) { kept_lineage_ = lineage.value(); }
   // Any thread; returns at once. Parts of so many elements are to come: their memory is touched
   // ahead, so that the first copy takes no longer than later ones.
   void Expect(size_t elements);
@@ -42,7 +47,10 @@ class SegmentWriter {
   void Run();
   void Did(size_t bytes);
   void TouchMemory(size_t elements);
-  void WriteOne(std::shared_ptr<const CheckpointPartCopy> part);
+  void WriteOne(std::shared_ptr<const CheckpointPartCopy> part, int failures);
+  void TryAgain(std::shared_ptr<const CheckpointPartCopy> part, int failures, std::string why);
+  void WriteDue();
+  Time NextTry() const;
   bool IsFinite(const CheckpointPartCopy& part);
 
   const SetupPtr setup_;
@@ -53,11 +61,18 @@ class SegmentWriter {
   Pace pace_;
   int64_t written_ = 0;  // the writer thread's
   std::atomic<bool> touching_ = false;
-  std::atomic<int> under_way_ = 0;  // given, and not answered
+  std::atomic<int> under_way_ = 0;  // given, and not answered; or waiting for another try
+  std::atomic<int64_t> kept_lineage_ = 0;
   struct Expected {
     size_t elements = 0;
   };
   using Part = std::shared_ptr<const CheckpointPartCopy>;
+  struct Retry {
+    Part part;
+    int failures = 0;
+    Time due{};
+  };
+  std::vector<Retry> retries_;  // the writer thread's
   Mailbox<std::variant<Part, Expected>> jobs_;
   std::atomic<bool> stopping_{false};
   std::thread thread_;

@@ -106,6 +106,13 @@ struct FoldIn {  // partials of `chunk` just came (or are our own): add as told,
   std::vector<Fold> folds;
   std::optional<Partial> total;
 };
+// The sum of what lanes measure of `step` is complete: what a follower measured takes the place of
+// the zeros in it. Answered by Summed, with the new checksum.
+struct WriteFact {
+  Step step;
+  ChunkId chunk;
+  MeasureSums sums;
+};
 struct ForgetSums {};  // incomplete sums of the open step are thrown away
 struct StoreResults {  // results of the message just received go to the receive buffer of `step`
   Step step;
@@ -137,6 +144,9 @@ struct StepBoundary {  // train thread (servers: exchange thread), before anythi
   bool fingerprint = false;
   std::vector<ChunkId> part;  // chunks to copy and write as a segment; empty: none
 };
+struct KeepParts {  // parts of other lineages that could not be written are not tried again
+  LineageNumber lineage;
+};
 struct Make {  // train thread: state(step) from the specification, or from a checkpoint
   LineageNumber lineage;
   Step step;
@@ -156,9 +166,10 @@ struct Quit {
   int exit_code = 0;
   std::string reason;
 };
-using Action = std::variant<Connect, TellCoordinator, Send, Compute, GiveTotals, Abandon, FoldIn,
-                            ForgetSums, StoreResults, StorePieces, ApplyChunks, Apply, StepBoundary,
-                            Make, PrepareCopy, DropState, Completed, Quit>;
+using Action =
+    std::variant<Connect, TellCoordinator, Send, Compute, GiveTotals, Abandon, FoldIn, WriteFact,
+                 ForgetSums, KeepParts, StoreResults, StorePieces, ApplyChunks, Apply, StepBoundary,
+                 Make, PrepareCopy, DropState, Completed, Quit>;
 
 // What became of a peer's message.
 enum class Fate {

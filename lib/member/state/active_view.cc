@@ -43,7 +43,7 @@ bool ActiveView::IsCheckpointDue(Step step, bool asked) const {
   if (step >= seat_->view.end || asked) return true;
   for (const int64_t every : {config_->checkpoint_every, config_->checkpoint_epochs})
     if (every > 0 && step.value() % every == 0) return true;
-  return config_->saves_measured &&
+  return (config_->saves_measured || config_->training.validation.by_follower()) &&
          IsMeasuredIn(config_->training, config_->environment.samples, step);
 }
 
@@ -74,6 +74,29 @@ void ActiveView::Handle(const GiveCommand& give, Outcome& out) {
   newest_command_ = give.command.id;
   // If the result of chunk 0 is already out, the command goes with the next step's.
   commands_.push_back(give.command);
+}
+
+// ---- what a follower measured
+
+void ActiveView::Handle(const GiveMeasure& give, const HeldState& state, Outcome& out) {
+  const bool ours = give.lineage == seat_->view.lineage && seat_->Owns(config_->sums_chunk());
+  if (!ours || BringerOf(config_->training.validation, give.step) < state.step())
+    return out.Drop("too late");
+  if (give.sums.floats.size() != FloatsOf(MetricsIn(config_->environment.tensors)))
+    return out.Drop("of other metrics");
+  facts_.erase(facts_.begin(), facts_.lower_bound(state.step()));
+  constexpr size_t kMost = 64;  // more are not outstanding, whatever the coordinator says
+  if (facts_.size() >= kMost) return out.Drop("too many");
+  facts_[BringerOf(config_->training.validation, give.step)] = give.sums;
+  WriteIfThere(out);
+}
+
+void ActiveView::WriteIfThere(Outcome& out) {
+  const auto fact = withheld_ ? facts_.find(withheld_->step) : facts_.end();
+  if (fact == facts_.end()) return;
+  written_ = withheld_->step;
+  out.Do(WriteFact{withheld_->step, withheld_->chunk, fact->second});
+  withheld_.reset();
 }
 
 void ActiveView::SendCommands(const MemberId& to, const HeldState& state, Outcome& out) const {
@@ -132,8 +155,12 @@ void ActiveView::Handle(const MemberId& from, const Inventory& inventory, HeldSt
   const size_t chunks = config_->chunks.size();
   if (inventory.partials.size() != chunks || inventory.results.size() != chunks)
     return out.Refuse("another number of chunks");
+  // Nobody waits for one that has a part in the first step alone: it is about to leave.
+  const bool is_needed =
+      !seat_->OwnChunks().empty() || !LanesOf(seat_->view.lanes.holder_of, seat_->me).empty();
   if (inventory.step > state.step() + 1)
-    return out.Refuse("a step that cannot be open in this view");
+    return is_needed ? out.Refuse("a step that cannot be open in this view")
+                     : out.Drop("it is ahead of one that leaves");
   peers_.insert_or_assign(from, PeerProgress::FromInventory(inventory, state.step()));
   SendMissing(from, state, out);
 }
@@ -229,6 +256,10 @@ void ActiveView::Handle(const MemberId& from, const Partials& partials, HeldStat
 }
 
 void ActiveView::Handle(const Summed& summed, HeldState& state, Outcome& out) {
+  if (config_->BringsFact(summed.step, summed.chunk) && written_ != summed.step) {
+    withheld_ = summed;
+    return WriteIfThere(out);
+  }
   if (!config_->owner_applies()) return Publish({{summed.chunk, summed.meta}}, state, out);
   state.open.AddSum(summed.chunk, summed.meta);
   if (!config_->needs_global_norm() || state.open.global_norm()) return ApplySums(state, out);

@@ -38,6 +38,7 @@ class ActiveView {
   void Handle(const MemberId& from, const Norms& norms, HeldState& state, Outcome& out);
   void Handle(const MemberId& from, const GlobalNorm& global_norm, HeldState& state, Outcome& out);
   void Handle(const GiveCommand& give, Outcome& out);
+  void Handle(const GiveMeasure& give, const HeldState& state, Outcome& out);
 
   // More chunks of our lanes are final.
   void PassOn(const std::vector<ChunkId>& ready, HeldState& state, Outcome& out);
@@ -70,6 +71,7 @@ class ActiveView {
   void DecideGlobalNorm(HeldState& state, Outcome& out);
   static void ApplySums(HeldState& state, Outcome& out);
   bool IsCheckpointDue(Step step, bool asked) const;
+  void WriteIfThere(Outcome& out);
 
   ConfigPtr config_;
   SeatPtr seat_;
@@ -77,6 +79,10 @@ class ActiveView {
   std::vector<JobCommand> commands_;        // given, and not yet in a result of chunk 0
   int64_t newest_command_ = 0;
   std::optional<Step> saved_;  // last state of which we copied chunks
+  // Of the owner of what lanes measure, where a follower measures in their stead.
+  std::map<Step, MeasureSums> facts_;  // given, by the step that brings it
+  std::optional<Summed> withheld_;     // the sum is complete, and waits for that of its step
+  std::optional<Step> written_;        // it was written over the sum of this step
 };
 
 }  // namespace muster

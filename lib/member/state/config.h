@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/domain/message.h"
+#include "lib/domain/validation.h"
 
 namespace muster {
 
@@ -49,6 +50,20 @@ struct MemberConfig {
   }
   bool has_sums() const {
     return std::find(chunks.begin(), chunks.end(), TensorKind::kSum) != chunks.end();
+  }
+  // Of what lanes measure; -1: nothing is.
+  ChunkId sums_chunk() const {
+    const auto at = std::find(chunks.begin(), chunks.end(), TensorKind::kSum);
+    return ChunkId(at == chunks.end() ? -1 : static_cast<int32_t>(at - chunks.begin()));
+  }
+  // A follower measures that state, and so its checkpoint must come to be.
+  bool IsFollowed(Step state) const {
+    return training.validation.by_follower() && IsMeasuredIn(training, environment.samples, state);
+  }
+  // Lanes bring zeros of what is measured, and this step brings it.
+  bool BringsFact(Step step, ChunkId c) const {
+    return training.validation.by_follower() && c == sums_chunk() &&
+           BroughtIn(training, environment.samples, step).has_value();
   }
   // Nothing of a step is applied before something is known of all its chunks. Buffers come from one
   // lane: a server that owns nothing else would go on without the other workers, and forget results

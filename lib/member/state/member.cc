@@ -109,17 +109,32 @@ void Member::On(const GiveCommand& give, Outcome& out) {
 }
 
 void Member::On(const GiveMeasure& give, Outcome& out) {
-  if (!active_ || give.view != sealed_) return out.Drop("too late");
+  if (!active_ || !state_ || give.view != sealed_) return out.Drop("too late");
+  active_->Handle(give, *state_, out);
+}
+
+// What is acknowledged is committed, as far as that coordinator knows: should another one not know
+// it, we do not say that it still comes.
+void Member::On(const AckSegments& ack, Outcome&) {
+  for (const SegmentWritten& written : outbox_.Acknowledge(ack)) {
+    if (!measured_part_ || measured_part_->lineage != written.lineage ||
+        measured_part_->step != written.step)
+      continue;
+    for (const SegmentEntry& entry : written.segment.entries)
+      measured_part_->chunks[static_cast<size_t>(entry.chunk.value())] = false;
+  }
 }
 
 void Member::On(const SegmentWritten& written, Outcome& out) {
   out.Do(outbox_.Add(written));
-  EndPart(out);
+  if (!config_->IsFollowed(written.step)) EndPart(out);
 }
 
+// A part of a state that is to be measured is tried again by its writer.
 void Member::On(const SegmentFailed& failed, Outcome& out) {
   out.Do(TellCoordinator{failed});
-  EndPart(out);
+  if (!config_->IsFollowed(failed.step)) EndPart(out);
+  if (failed.gave_up) measured_part_.reset();
 }
 
 // ---- the way from one view to the next
@@ -149,7 +164,9 @@ void Member::AnswerSeal(Outcome& out) {
   seal_answer_due_ = false;
   // A coordinator with an older journal than the one we were told by may not have taken them.
   out.Do(outbox_.TellRecordsAgain(sealed_));
-  out.Do(TellCoordinator{Sealed{sealed_, state_ ? LocalStateOf(*state_) : LocalState()}});
+  LocalState local_state = state_ ? LocalStateOf(*state_) : LocalState();
+  local_state.measured_part = measured_part_;
+  out.Do(TellCoordinator{Sealed{sealed_, std::move(local_state)}});
 }
 
 void Member::On(const Heal& heal, Outcome& out) {
@@ -174,6 +191,10 @@ void Member::StartHealing(Healer healer, Outcome& out) {
   const bool is_voided = state_ && state_->lineage != plan.lineage;
   if (healer.BringsState() || (is_voided && !healer.NeedsState())) ForgetState(out);
   outbox_.KeepOnly(plan.lineage);
+  if (measured_part_ && measured_part_->lineage != plan.lineage) {
+    measured_part_.reset();
+    out.Do(KeepParts{plan.lineage});
+  }
   out.Do(healer.Begin());
   healer_ = std::move(healer);
   if (healer_->MakesState()) {
@@ -315,6 +336,8 @@ void Member::On(const Summed& summed, Outcome& out) {
   if (!state_ || summed.step != step()) return out.Drop("of an older step");
   if (active_) {
     active_->Handle(summed, *state_, out);
+  } else if (config_->BringsFact(summed.step, summed.chunk)) {
+    return out.Drop("what a follower measured is not in it");
   } else if (config_->owner_applies()) {
     state_->open.AddSum(summed.chunk, summed.meta);
   } else {
@@ -400,6 +423,10 @@ void Member::BoundParts(Outcome& out) {
   for (Action& action : out.actions) {
     auto* boundary = std::get_if<StepBoundary>(&action);
     if (boundary == nullptr || boundary->part.empty()) continue;
+    if (config_->IsFollowed(boundary->step)) {
+      NoteMeasuredPart(*boundary);
+      continue;
+    }
     if (parts_.Begin(RoundAt(boundary->step))) continue;
     StepBoundary later{boundary->step, false, std::exchange(boundary->part, {})};
     if (halted()) {
@@ -418,6 +445,20 @@ void Member::BoundParts(Outcome& out) {
     return boundary != nullptr && boundary->part.empty() && !boundary->fingerprint;
   });
   out.Do(std::move(skipped));
+}
+
+// Of a state that is to be measured each chunk is copied once by us, in whichever views we own it:
+// so what waits for the disk of it is one state at most. Where the job ends there, it may be that
+// what was written cannot be read back.
+void Member::NoteMeasuredPart(StepBoundary& boundary) {
+  const bool is_known = measured_part_ && measured_part_->lineage == lineage() &&
+                        measured_part_->step == boundary.step;
+  if (!is_known)
+    measured_part_ = {lineage(), boundary.step, ChunkSet(config_->chunks.size(), false)};
+  ChunkSet& chunks = measured_part_->chunks;
+  if (!halted())
+    std::erase_if(boundary.part, [&](ChunkId c) { return chunks[static_cast<size_t>(c.value())]; });
+  for (const ChunkId c : boundary.part) chunks[static_cast<size_t>(c.value())] = true;
 }
 
 // Of the rounds that come every so many steps. The last one is taken in any case.

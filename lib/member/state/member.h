@@ -94,7 +94,7 @@ class Member {
   void On(const Activate& activate, Outcome& out);
   void On(const GiveCommand& give, Outcome& out);
   void On(const AckRecords& ack, Outcome&) { outbox_.Acknowledge(ack); }
-  void On(const AckSegments& ack, Outcome&) { outbox_.Acknowledge(ack); }
+  void On(const AckSegments& ack, Outcome&);
   void On(const GiveMeasure& give, Outcome& out);
   void On(const MeasureState&, Outcome& out) { out.Drop("for a follower"); }
   void On(const AckMeasured&, Outcome& out) { out.Drop("for a follower"); }
@@ -117,6 +117,7 @@ class Member {
   void PassTotalsOn(Outcome& out);
   void BoundParts(Outcome& out);
   std::optional<int64_t> RoundAt(Step step) const;
+  void NoteMeasuredPart(StepBoundary& boundary);
   void EndPart(Outcome& out);
   ChunkSet HeldResults() const;
 
@@ -130,6 +131,8 @@ class Member {
   TrainThread train_;
   Outbox outbox_;
   CheckpointParts parts_;
+  std::optional<MeasuredPart>
+      measured_part_;  // copied of the newest state that a follower measures
 
   SeatPtr seat_;  // in the last active view
   std::optional<HeldState> state_;

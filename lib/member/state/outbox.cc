@@ -93,8 +93,11 @@ void Outbox::Acknowledge(const AckRecords& ack) {
   acknowledged_ = ack;
 }
 
-void Outbox::Acknowledge(const AckSegments& ack) {
-  for (int64_t id : ack.ids) segments_.erase(id);
+std::vector<SegmentWritten> Outbox::Acknowledge(const AckSegments& ack) {
+  std::vector<SegmentWritten> acknowledged;
+  for (const int64_t id : ack.ids)
+    if (auto known = segments_.extract(id)) acknowledged.push_back(std::move(known.mapped()));
+  return acknowledged;
 }
 
 void Outbox::KeepOnly(LineageNumber lineage) {

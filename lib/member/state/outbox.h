@@ -33,7 +33,8 @@ class Outbox {
   std::vector<Action> TellAgain(ViewNumber sealed) const;
   std::vector<Action> TellRecordsAgain(ViewNumber sealed) const;  // without the segments
   void Acknowledge(const AckRecords& ack);
-  void Acknowledge(const AckSegments& ack);
+  // Returns those that were not acknowledged before.
+  std::vector<SegmentWritten> Acknowledge(const AckSegments& ack);
   // Records of voided lineages are of no use to anybody.
   void KeepOnly(LineageNumber lineage);
 

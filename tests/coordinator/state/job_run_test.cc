@@ -138,6 +138,9 @@ std::string NameOf(const FromCoordinator& message) {
     std::string operator()(const Activate&) { return "activate"; }
     std::string operator()(const ViewStands&) { return "stands"; }
     std::string operator()(const GiveCommand&) { return "command"; }
+    std::string operator()(const MeasureState&) { return "measure"; }
+    std::string operator()(const AckMeasured&) { return "have the measure"; }
+    std::string operator()(const GiveMeasure&) { return "give the measure"; }
     std::string operator()(const AckRecords&) { return "have records"; }
     std::string operator()(const AckSegments&) { return "have segments"; }
     std::string operator()(const Leave& leave) { return absl::StrCat("leave ", leave.exit_code); }

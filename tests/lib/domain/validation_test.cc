@@ -352,8 +352,7 @@ TEST(CutsIn, AreThoseBeforeTheMeasureOfTheStep) {
 
 TrainingSpec Followed(int64_t every, int64_t delay) {
   TrainingSpec training = Measuring();
-  training.validation = {
-      .every_steps = every, .on = MeasuredOn::kFollower, .delay = delay};
+  training.validation = {.every_steps = every, .on = MeasuredOn::kFollower, .delay = delay};
   return training;
 }
 

@@ -1,0 +1,298 @@
+// What a follower measures of a started job's states, and what waits for it (docs/decisions/0111).
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/job_run.h"
+#include "coordinator/state/plan.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
+#include "lib/domain/validation.h"
+
+namespace muster::coordinator {
+
+bool JobRun::HasFollower() const { return FollowersOf(journal_.spec.training) > 0; }
+
+std::optional<MemberId> JobRun::Follower() const {
+  for (const auto& [id, live] : membership_.live())
+    if (live.member.role == Role::kFollower) return id;
+  return std::nullopt;
+}
+
+// It counts for each lineage that has this state in its history.
+const MeasureSums* JobRun::FactOf(Step measured) const {
+  for (const auto& [of, sums] : ledger_.recent().facts)
+    if (of.second == measured && OnAncestry(journal_.lineages, of.first, of.second)) return &sums;
+  return nullptr;
+}
+
+// The measure that state(state) is to learn of later, where it is not known.
+std::optional<Step> JobRun::LacksMeasure(Step state) const {
+  if (!HasFollower() || !journal_.environment) return std::nullopt;
+  const std::optional<Step> outstanding =
+      OutstandingIn(journal_.spec.training, journal_.environment->samples, state);
+  return outstanding && FactOf(*outstanding) == nullptr ? outstanding : std::nullopt;
+}
+
+// Nobody has measured it, and the step that brings its measure is not done. That of the last state
+// of all has no step to ride with.
+bool JobRun::IsToBeMeasured(Step state) const {
+  if (!HasFollower() || !journal_.environment || state >= Step(TotalSteps())) return false;
+  const TrainingSpec& training = journal_.spec.training;
+  return IsMeasuredIn(training, journal_.environment->samples, state) &&
+         BringerOf(training.validation, state) >= ledger_.recorded() && FactOf(state) == nullptr;
+}
+
+const Manifest* JobRun::CommittedAt(Step state) const {
+  const std::vector<Manifest>& all = checkpoints_.committed();
+  const auto found = std::find_if(all.rbegin(), all.rend(), [&](const Manifest& m) {
+    return m.step == state && OnAncestry(journal_.lineages, m.lineage, m.step) &&
+           !checkpoints_.IsPassedOver(m.lineage, m.step);
+  });
+  return found == all.rend() ? nullptr : &*found;
+}
+
+// Of a start that goes back to an older state it is not known yet which states count.
+const Manifest* JobRun::ToMeasure() const {
+  if (!HasFollower() || journal_.resumes || journal_.lineages.empty()) return nullptr;
+  const Manifest* newest = nullptr;
+  for (const Manifest& m : checkpoints_.committed()) {
+    const bool is_usable = OnAncestry(journal_.lineages, m.lineage, m.step) &&
+                           !checkpoints_.IsPassedOver(m.lineage, m.step);
+    if (!is_usable || !IsToBeMeasured(m.step)) continue;
+    if (asked_ == std::pair(m.lineage, m.step)) return &m;  // it is at it
+    newest = &m;
+  }
+  return newest;
+}
+
+// `again`: it has a new session, or is another process.
+void JobRun::AskFollower(bool again) {
+  const std::optional<MemberId> follower = HasFollower() ? Follower() : std::nullopt;
+  const Manifest* manifest = follower ? ToMeasure() : nullptr;
+  if (manifest == nullptr) return asked_.reset();
+  const std::pair of{manifest->lineage, manifest->step};
+  if (asked_ == of && !again) return;
+  asked_ = of;
+  Do(ToMember{*follower,
+              MeasureState{leadership_.term, manifest->lineage, manifest->step, *manifest}});
+}
+
+// What was asked by a coordinator before, or is not asked any more since a rewind, is no fault.
+void JobRun::From(const MemberId& member, const Measured& told) {
+  if (!journal_.environment || Follower() != member)
+    return Evict(member, "it tells a measure, and is no follower");
+  const size_t floats = FloatsOf(MetricsIn(journal_.environment->tensors));
+  if (told.sums.floats.size() != floats)
+    return Evict(member, absl::StrCat("its measure has ", told.sums.floats.size(),
+                                      " numbers; those of the job have ", floats));
+  const std::string of = absl::StrCat("what ", member.name, " measures of the state of step ",
+                                      told.step.value(), " differs from ");
+  const bool counts = OnAncestry(journal_.lineages, told.lineage, told.step);
+  const MeasureSums* known = counts ? FactOf(told.step) : nullptr;
+  if (known != nullptr && *known != told.sums)
+    Say("state", absl::StrCat(of, "what was measured of it first, which counts"));
+  const bool is_committed = std::any_of(
+      checkpoints_.committed().begin(), checkpoints_.committed().end(),
+      [&](const Manifest& m) { return m.lineage == told.lineage && m.step == told.step; });
+  if (counts && known == nullptr && is_committed && IsToBeMeasured(told.step)) {
+    for (const auto& [key, sums] : ledger_.recent().facts)
+      if (key.second == told.step && sums != told.sums)
+        Say("state", absl::StrCat(of, "what was measured of it before a rewind"));
+    TakeMeasure({told.lineage, told.step, told.sums});
+  }
+  Do(ToMember{member, AckMeasured{leadership_.term, told.lineage, told.step}});
+  AskFollower(/*again=*/false);
+}
+
+// It is in the ledger before anybody is told.
+void JobRun::TakeMeasure(const MeasureFact& fact) {
+  Do(PersistMeasure{journal_.id, fact});
+  ledger_.Add(fact);
+  SaveMeasures();
+  PruneCheckpoints();
+  GiveMeasures();
+  TryCommit();
+  EndWhenDone();
+}
+
+KeepRule JobRun::KeepNow() const {
+  const CheckpointPolicy& policy = journal_.spec.runtime.checkpoint;
+  return {policy.keep, policy.keep_every, StepsOfEpochs(policy.keep_epochs)};
+}
+
+void JobRun::PruneCheckpoints() {
+  if (checkpoints_.committed().empty()) return;
+  const Manifest newest = checkpoints_.committed().back();
+  checkpoints_.Prune(KeepNow());
+  Do(PruneManifests{newest, journal_.lineages, KeepNow(), BestRuleOf(journal_.spec)});
+}
+
+void JobRun::From(const MemberId& member, const MeasureFailed& failed) {
+  if (Follower() != member) return Evict(member, "it says what a follower says, and is none");
+  const Manifest* manifest = ToMeasure();
+  if (asked_ == std::pair(failed.lineage, failed.step)) asked_.reset();
+  if (manifest == nullptr || manifest->lineage != failed.lineage || manifest->step != failed.step)
+    return AskFollower(/*again=*/false);  // it is not needed any more
+  if (!failed.damaged) return Evict(member, absl::StrCat("it could not measure: ", failed.reason));
+  checkpoints_.PassOver(*manifest);
+  Say("checkpoint", absl::StrCat("the checkpoint of step ", failed.step.value(),
+                                 " is damaged and is passed over: ", failed.reason, " (found by ",
+                                 member.name, ")"));
+  AskFollower(/*again=*/false);
+  if (asked_ || !journal_.view || finishes_since_) return;
+  looks_at_measured_ = true;
+}
+
+// To the owner of the sums: all that its open step, or a later one, may bring.
+void JobRun::GiveMeasures() {
+  const std::optional<View>& view = journal_.view;
+  if (!HasFollower() || !view || journal_.resumes || change_ || view->number != journal_.number)
+    return;
+  const absl::StatusOr<const Layout*> layout = LayoutNow();
+  if (!layout.ok()) return;
+  const auto& chunks = (*layout)->chunks();
+  const auto at = std::find_if(chunks.begin(), chunks.end(),
+                               [](const Chunk& chunk) { return chunk.kind == TensorKind::kSum; });
+  if (at == chunks.end()) return;
+  const auto owner = view->owner_of[static_cast<size_t>(at - chunks.begin())];
+  const MemberId& to = view->members[static_cast<size_t>(owner)].id;
+  const TrainingSpec& training = journal_.spec.training;
+  // A step of which somebody told a record before he was lost may be done again in this view.
+  const Step first = std::min(ledger_.recorded(), view->first_step);
+  std::set<Step> given;
+  for (const auto& [of, fact] : ledger_.recent().facts) {
+    const Step step = of.second;
+    if (!OnAncestry(journal_.lineages, of.first, step) ||
+        BringerOf(training.validation, step) < first || !given.insert(step).second)
+      continue;
+    Do(ToMember{to, GiveMeasure{leadership_.term, view->number, journal_.lineages.back().number,
+                                step, fact}});
+  }
+}
+
+// ---- the checkpoint that is measured
+
+// The state before the base whose measure is not there and will never be. Where the base itself is
+// one of which a damaged checkpoint was committed, members have written all that they copied.
+std::optional<Step> JobRun::WhichIsLost(const PlanInput& input, Step base) const {
+  if (const std::optional<Step> measured = LacksMeasure(base))
+    return IsLost(input, *measured) ? measured : std::nullopt;
+  const bool is_damaged = IsToBeMeasured(base) && CommittedAt(base) == nullptr &&
+                          checkpoints_.IsPassedOver(journal_.lineages.back().number, base);
+  return is_damaged && base < EndStep() ? std::optional(base) : std::nullopt;
+}
+
+// The state is left behind and must come back from its checkpoint, of which neither the disk nor a
+// member that lives has every part; or what is there of it cannot be read.
+bool JobRun::IsLost(const PlanInput& input, Step measured) const {
+  if (CommittedAt(measured) != nullptr) return false;
+  const LineageNumber current = journal_.lineages.back().number;
+  if (checkpoints_.IsPassedOver(current, measured)) return true;
+  ChunkSet promised(layout_->chunks().size(), false);
+  for (const Candidate& candidate : input.candidates) {
+    const std::optional<MeasuredPart>& part = candidate.local_state.measured_part;
+    if (!part || part->lineage != current || part->step != measured ||
+        part->chunks.size() != promised.size())
+      continue;
+    for (size_t c = 0; c < promised.size(); ++c) promised[c] = promised[c] || part->chunks[c];
+  }
+  const int32_t slots = SlotCount(journal_.spec.training);
+  for (size_t c = 0; c < promised.size(); ++c) {
+    if (promised[c]) continue;
+    const int32_t last = layout_->chunks()[c].kind == TensorKind::kParameter ? slots : 0;
+    for (int32_t slot = 0; slot <= last; ++slot)
+      if (!checkpoints_.HasPart(measured, slot, ChunkId(static_cast<int32_t>(c)))) return true;
+  }
+  return false;
+}
+
+// A part of such a checkpoint that only this member has.
+bool JobRun::OwesPart(const MemberId& member) const {
+  const auto promised = promised_.find(member);
+  if (promised == promised_.end() || journal_.lineages.empty() || !layout_) return false;
+  const MeasuredPart& part = promised->second;
+  if (part.lineage != journal_.lineages.back().number || !IsToBeMeasured(part.step) ||
+      CommittedAt(part.step) != nullptr)
+    return false;
+  for (size_t c = 0; c < part.chunks.size(); ++c)
+    if (part.chunks[c] &&
+        !checkpoints_.HasPart(part.step, kValuesSlot, ChunkId(static_cast<int32_t>(c))))
+      return true;
+  return false;
+}
+
+// True: its writer tries again by itself, and no round is given up.
+bool JobRun::MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed) {
+  if (!HasFollower() || !journal_.environment || failed.disk_is_slow ||
+      !IsMeasuredIn(journal_.spec.training, journal_.environment->samples, failed.step))
+    return false;
+  Say("checkpoint",
+      absl::StrCat("a part of the checkpoint of step ", failed.step.value(), " by ", member.name,
+                   failed.gave_up ? " cannot be written" : " is tried again", ": ", failed.reason),
+      {{"step", absl::StrCat(failed.step.value())}, {"saves", "false"}});
+  lacks_parts_since_.reset();
+  const bool is_needed = IsToBeMeasured(failed.step) && CommittedAt(failed.step) == nullptr;
+  if (failed.gave_up && is_needed)
+    End(JobPhase::kFailed,
+        absl::StrCat("the checkpoint of step ", failed.step.value(),
+                     ", which is to be measured, cannot be written: ", failed.reason),
+        kExitFailed);
+  return true;
+}
+
+void JobRun::MeasuredCommitFailed(const ManifestFailed& failed) {
+  const Settings& settings = leadership_.settings;
+  if (!measured_)
+    measured_.emplace(
+        LastCheckpoint::Patience{settings.first_retry, settings.longest_retry, settings.retries});
+  if (measured_->Fail(/*write_again=*/false, now_)) return;
+  End(JobPhase::kFailed,
+      absl::StrCat("the checkpoint of step ", failed.step.value(),
+                   ", which is to be measured, failed ", Plural(measured_->failures(), "time"),
+                   ": ", failed.reason),
+      kExitFailed);
+}
+
+// Where its parts do not come, members say in a new view which of them still will. An older copy of
+// the journal does not know that it was committed, and nobody tells it again.
+void JobRun::RetryMeasured() {
+  if (measured_ && measured_->RetryIsDue(now_)) {
+    checkpoints_.TryAgain();
+    TryCommit();
+  }
+  const std::optional<Step> measured = WaitsForMeasureOf();
+  const bool lacks_parts = measured && CommittedAt(*measured) == nullptr && !measured_ &&
+                           !checkpoints_.committing() && !change_ && !reattachment_ &&
+                           journal_.view && !journal_.resumes && ViewStillFits();
+  if (!lacks_parts) return lacks_parts_since_.reset();
+  if (!lacks_parts_since_) lacks_parts_since_ = now_;
+  if (now_ - *lacks_parts_since_ <= WithTimeForState(leadership_.settings.checkpoint_patience))
+    return;
+  lacks_parts_since_.reset();
+  Form(absl::StrCat("the checkpoint of step ", measured->value(),
+                    ", which is to be measured, does not come"),
+       false);
+}
+
+// Nothing else is to be done than to wait for the measure of this state.
+std::optional<Step> JobRun::WaitsForMeasureOf() const {
+  if (!HasFollower() || !journal_.environment || Ended(journal_.phase)) return std::nullopt;
+  const Step open = ledger_.recorded();
+  if (open >= EndStep()) return SavesItsEnd() ? LacksMeasure(EndStep()) : std::nullopt;
+  const std::optional<Step> brought =
+      BroughtIn(journal_.spec.training, journal_.environment->samples, open);
+  return brought && IsToBeMeasured(*brought) ? brought : std::nullopt;
+}
+
+// "step 41 waits for follower-0's measure of step 30"
+std::string JobRun::WaitsForMeasure() const {
+  const std::optional<Step> measured = WaitsForMeasureOf();
+  if (!measured) return "";
+  const Step open = ledger_.recorded();
+  return absl::StrCat(
+      open >= EndStep() ? "the last checkpoint" : absl::StrCat("step ", open.value()),
+      " waits for ", kFollowerName, "'s measure of step ", measured->value());
+}
+
+}  // namespace muster::coordinator

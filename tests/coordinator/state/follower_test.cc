@@ -1,0 +1,337 @@
+// A job of which a follower measures states 4, 8 … while two workers train; state s has its measure
+// in step s + 2. Whole runs are the simulator's.
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "coordinator/state/job_run.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const Time kNow{seconds(1000)};
+const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1"), kFollows = Id(kFollowerName);
+
+template <class A>
+std::vector<A> Of(const std::vector<Action>& actions) {
+  std::vector<A> found;
+  for (const Action& action : actions)
+    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
+  return found;
+}
+template <class M>
+std::vector<std::pair<MemberId, M>> Said(const std::vector<Action>& actions) {
+  std::vector<std::pair<MemberId, M>> found;
+  for (const ToMember& to : Of<ToMember>(actions))
+    if (const auto* m = std::get_if<M>(&to.message)) found.emplace_back(to.member, *m);
+  for (const ToMembers& to : Of<ToMembers>(actions))
+    if (const auto* m = std::get_if<M>(&to.message))
+      for (const MemberId& member : to.members) found.emplace_back(member, *m);
+  return found;
+}
+
+NumericEnvironment WithSums(const ValidationSpec& validation) {
+  NumericEnvironment environment = Environment();
+  const auto sums = SumTensors(validation, {{"loss"}});
+  environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
+  return environment;
+}
+
+MeasureSums Fact(float limb) {
+  MeasureSums sums;
+  sums.floats.assign(kFloatsOfMetric, 0.0f);
+  sums.floats[0] = limb;
+  sums.floats[11] = 1;
+  return sums;
+}
+
+StoredJob Followed() {
+  StoredJob job;
+  job.journal.id = "job";
+  job.journal.spec = SpecOf(1, 2);
+  job.journal.spec.training.validation = {
+      .every_steps = 4, .on = MeasuredOn::kFollower, .delay = 3};
+  job.journal.resumes = true;
+  return job;
+}
+
+class Run {
+ public:
+  explicit Run(StoredJob job) : run({"cluster", TermNumber(3), Settings()}, std::move(job), kNow) {}
+  // Started, with both workers in view 1.
+  Run() : Run(Followed()) {
+    Placements places = PlacesOf(2);
+    places[kFollowerName] = {Role::kFollower, "", {}};
+    run.Handle(StartRun{StartNumber(1), places}, kNow);
+    Join(kOne);
+    Join(kTwo);
+    const ViewNumber number = run.journal().number;
+    for (const MemberId& id : {kOne, kTwo}) Say(id, Sealed{number, {}});
+    for (const MemberId& id : {kOne, kTwo}) Say(id, HoldsBase{number, 0});
+    EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
+  }
+  std::vector<Action> Say(const MemberId& id, ToCoordinator message) {
+    return run.Handle(MemberSays{id, std::move(message)}, kNow);
+  }
+  std::vector<Action> Join(const MemberId& id) {
+    muster::Join join;
+    join.job = "job";
+    join.start = StartNumber(1);
+    join.id = id;
+    join.role = id.name == kFollowerName ? Role::kFollower : Role::kWorker;
+    join.environment = WithSums(run.journal().spec.training.validation);
+    return Say(id, join);
+  }
+  LineageNumber lineage() const { return run.journal().lineages.back().number; }
+  // Up to before this step.
+  std::vector<Action> RecordUpTo(int64_t end) {
+    std::vector<Action> all;
+    for (; recorded < end; ++recorded) {
+      StepRecord r;
+      r.lineage = lineage();
+      r.step = Step(recorded);
+      r.view = run.journal().view->number;
+      r.samples = StepSamples(run.journal().spec.training, 100, r.step);
+      r.weight = 4;
+      if (recorded >= 6 && recorded % 4 == 2) r.measures = {{6, 3}};
+      for (Action& action : Say(kOne, Records{{r}})) all.push_back(std::move(action));
+    }
+    return all;
+  }
+  std::vector<Action> Segment(const MemberId& writer, int64_t step, std::vector<int> chunks) {
+    SegmentWritten written{++segments, lineage(), Step(step), {}};
+    written.segment.file = "s" + std::to_string(segments);
+    for (const int c : chunks) written.segment.entries.push_back({0, ChunkId(c), 0, 64, 0});
+    return Say(writer, written);
+  }
+  // Returns what the last of these leads to: the manifest that is committed.
+  std::vector<Manifest> Save(int64_t step) {
+    std::vector<Action> actions = Segment(kOne, step, {0, 1, 2});
+    std::vector<Manifest> manifests;
+    for (const CommitManifest& commit : Of<CommitManifest>(actions))
+      manifests.push_back(commit.manifest);
+    return manifests;
+  }
+  std::vector<Action> Commit(const std::vector<Manifest>& manifests) {
+    EXPECT_THAT(manifests, SizeIs(1));
+    return run.Handle(ManifestCommitted{manifests.at(0)}, kNow);
+  }
+  std::vector<Action> Measured(int64_t step, float limb) {
+    return Say(kFollows, muster::Measured{lineage(), Step(step), Fact(limb)});
+  }
+
+  JobRun run;
+  int64_t recorded = 0;
+  int64_t segments = 0;
+};
+
+TEST(Follower, MeasuresWhatIsCommittedAndItsFactIsJournalledBeforeItIsGiven) {
+  Run job;
+  job.Join(kFollows);
+  EXPECT_THAT(job.run.journal().view->members, SizeIs(2)) << "it is in no view";
+  job.RecordUpTo(4);
+  const auto asked = Said<MeasureState>(job.Commit(job.Save(4)));
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_EQ(asked[0].first, kFollows);
+  EXPECT_EQ(asked[0].second.manifest.step, Step(4));
+  const auto actions = job.Measured(4, 7);
+  size_t persisted = actions.size(), given = 0;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    if (std::holds_alternative<PersistMeasure>(actions[i])) persisted = i;
+    const auto* to = std::get_if<ToMember>(&actions[i]);
+    if (to != nullptr && std::holds_alternative<GiveMeasure>(to->message)) given = i;
+  }
+  EXPECT_LT(persisted, given);
+  const auto gives = Said<GiveMeasure>(actions);
+  ASSERT_THAT(gives, SizeIs(1));
+  const View& view = *job.run.journal().view;
+  EXPECT_EQ(gives[0].first, view.members[static_cast<size_t>(view.owner_of[2])].id);
+  EXPECT_EQ(gives[0].second.sums, Fact(7));
+  EXPECT_THAT(Said<AckMeasured>(actions), SizeIs(1));
+  EXPECT_THAT(Said<GiveMeasure>(job.Measured(4, 7)), IsEmpty()) << "the first one counts";
+}
+
+TEST(Follower, IsAskedAgainInEachSessionAndByEachProcess) {
+  Run job;
+  job.RecordUpTo(4);
+  EXPECT_THAT(Said<MeasureState>(job.Commit(job.Save(4))), IsEmpty()) << "nobody is there";
+  EXPECT_THAT(Said<MeasureState>(job.Join(kFollows)), SizeIs(1));
+  EXPECT_THAT(Said<MeasureState>(job.Join(kFollows)), SizeIs(1));
+  const MemberId next = Id(kFollowerName, 2);
+  const auto actions = job.Join(next);
+  ASSERT_THAT(Said<MeasureState>(actions), SizeIs(1));
+  EXPECT_EQ(Said<MeasureState>(actions)[0].first, next);
+  EXPECT_THAT(Said<Seal>(actions), IsEmpty()) << "no view is formed for it";
+}
+
+TEST(Follower, WhatItCannotHaveMeasuredEndsIt) {
+  Run job;
+  job.Join(kFollows);
+  job.RecordUpTo(4);
+  job.Commit(job.Save(4));
+  MeasureSums two = Fact(1);
+  two.floats.resize(2 * kFloatsOfMetric, 0.0f);
+  const auto actions = job.Say(kFollows, muster::Measured{job.lineage(), Step(4), two});
+  EXPECT_THAT(Of<PersistMeasure>(actions), IsEmpty());
+  EXPECT_FALSE(job.run.Has(kFollows));
+  EXPECT_THAT(Said<Leave>(job.Say(kTwo, muster::Measured{job.lineage(), Step(4), Fact(1)})),
+              SizeIs(1))
+      << "a worker is no follower";
+}
+
+TEST(Follower, CheckpointsOfTheWindowWaitForItsMeasureAndHaveIt) {
+  Run job;
+  job.Join(kFollows);
+  job.RecordUpTo(6);
+  EXPECT_THAT(job.Save(5), IsEmpty()) << "it waits for the measure of state 4";
+  job.Commit(job.Save(4));
+  EXPECT_THAT(job.run.Status().waits_for,
+              HasSubstr("step 6 waits for follower-0's measure of step 4"));
+  const auto commits = Of<CommitManifest>(job.Measured(4, 7));
+  ASSERT_THAT(commits, SizeIs(1));
+  EXPECT_EQ(commits[0].manifest.step, Step(5));
+  EXPECT_EQ(commits[0].manifest.pending, (PendingMeasure{Step(4), Fact(7)}));
+  job.run.Handle(ManifestCommitted{commits[0].manifest}, kNow);
+  job.RecordUpTo(7);
+  const auto next = job.Save(7);
+  ASSERT_THAT(next, SizeIs(1));
+  EXPECT_EQ(next[0].pending, std::nullopt) << "state 7 has learned of it";
+}
+
+TEST(Follower, WhatIsToBeMeasuredIsKeptUntilThen) {
+  Run job;
+  job.Join(kFollows);
+  job.RecordUpTo(4);
+  EXPECT_THAT(Of<PruneManifests>(job.Commit(job.Save(4))), IsEmpty());
+  EXPECT_THAT(Of<PruneManifests>(job.Measured(4, 7)), SizeIs(1));
+}
+
+// A view after a worker is lost, whose answer says how far the other one is and what it has of
+// state 4.
+std::vector<Action> LoseTwo(Run& job, int64_t step, std::optional<ChunkSet> has) {
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = StartNumber(1);
+  exited.name = kTwo.name;
+  exited.lanes.incarnation = kTwo.incarnation;
+  job.run.Handle(ExitTold{exited}, kNow);
+  job.run.Handle(MemberDown{kTwo}, kNow);
+  LocalState held{.has_state = true, .lineage = job.lineage(), .step = Step(step)};
+  held.results = held.sums = ChunkSet(3, false);
+  if (has) held.measured_part = MeasuredPart{job.lineage(), Step(4), *has};
+  return job.Say(kOne, Sealed{job.run.journal().number, held});
+}
+
+TEST(Follower, AStateThatIsNotWholeAnyMoreIsDoneAgain) {
+  struct Case {
+    const char* what;
+    std::vector<int> told;  // chunks that the lost worker had told
+    std::optional<ChunkSet> has;
+    bool goes_back;
+  };
+  for (const Case& c :
+       std::vector<Case>{{"the other has nothing", {}, std::nullopt, true},
+                         {"it has the rest", {1}, ChunkSet{true, false, true}, false},
+                         {"it lacks one", {}, ChunkSet{true, false, true}, true},
+                         {"it has all", {}, ChunkSet{true, true, true}, false}}) {
+    SCOPED_TRACE(c.what);
+    Run job;
+    job.RecordUpTo(5);
+    if (!c.told.empty()) job.Segment(kTwo, 4, c.told);
+    const auto heal = Said<Heal>(LoseTwo(job, 5, c.has));
+    ASSERT_THAT(heal, SizeIs(1));
+    EXPECT_EQ(heal[0].second.plan.base, c.goes_back ? Step(0) : Step(5));
+  }
+}
+
+TEST(Follower, BeforeAndAfterTheWindowNothingIsLost) {
+  Run early;
+  early.RecordUpTo(4);
+  EXPECT_EQ(Said<Heal>(LoseTwo(early, 4, std::nullopt)).at(0).second.plan.base, Step(4));
+  Run committed;
+  committed.RecordUpTo(5);
+  committed.Commit(committed.Save(4));
+  EXPECT_EQ(Said<Heal>(LoseTwo(committed, 5, std::nullopt)).at(0).second.plan.base, Step(5));
+}
+
+TEST(Follower, ADamagedCheckpointTakesTheJobBackBeforeIt) {
+  Run job;
+  job.Join(kFollows);
+  job.RecordUpTo(5);
+  job.Commit(job.Save(4));
+  const auto formed =
+      job.Say(kFollows, MeasureFailed{job.lineage(), Step(4), "s1: a checksum is wrong", true});
+  ASSERT_THAT(Said<Seal>(formed), SizeIs(2));
+  const ViewNumber number = job.run.journal().number;
+  LocalState held{.has_state = true, .lineage = job.lineage(), .step = Step(5)};
+  held.results = held.sums = ChunkSet(3, false);
+  held.measured_part = MeasuredPart{job.lineage(), Step(4), ChunkSet(3, true)};
+  job.Say(kTwo, Sealed{number, held});
+  const auto heal = Said<Heal>(job.Say(kOne, Sealed{number, held}));
+  ASSERT_THAT(heal, SizeIs(2));
+  EXPECT_EQ(heal[0].second.plan.base, Step(0));
+}
+
+TEST(Follower, ThatCannotReadIsGivenUp) {
+  Run job;
+  job.Join(kFollows);
+  job.RecordUpTo(4);
+  job.Commit(job.Save(4));
+  job.Say(kFollows, MeasureFailed{job.lineage(), Step(4), "s1: no such file", false});
+  EXPECT_FALSE(job.run.Has(kFollows));
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kRunning);
+}
+
+TEST(Follower, FactsAndWhatIsAskedFollowFromTheJournalAfterARestart) {
+  Run job;
+  job.Join(kFollows);
+  job.RecordUpTo(4);
+  job.Commit(job.Save(4));
+  job.Measured(4, 7);
+  StoredJob stored;
+  stored.journal = job.run.journal();
+  stored.recorded = Step(4);
+  stored.recent.Add(MeasureFact{job.lineage(), Step(4), Fact(7)});
+  Run next(stored);
+  next.Join(kTwo);
+  const auto gives = Said<GiveMeasure>(next.Join(kOne));
+  ASSERT_THAT(gives, SizeIs(1));
+  EXPECT_EQ(gives[0].second.sums, Fact(7));
+}
+
+TEST(Follower, OfACheckpointThatIsGoneOnFromTheMeasureIsInTheLedger) {
+  StoredJob stored = Followed();
+  Run before;
+  before.Join(kFollows);
+  before.RecordUpTo(5);
+  before.Commit(before.Save(4));
+  before.Measured(4, 7);
+  stored.manifests = before.Save(5);
+  ASSERT_THAT(stored.manifests, SizeIs(1));
+  stored.journal = before.run.journal();
+  stored.journal.resumes = true;
+  stored.journal.phase = JobPhase::kQueued;
+  stored.recorded = Step(5);
+  Run job(stored);
+  job.run.Handle(StartRun{StartNumber(1), PlacesOf(1)}, kNow);
+  const auto formed = job.Join(kOne);
+  ASSERT_THAT(Said<Seal>(formed), SizeIs(1));
+  const auto planned = job.Say(kOne, Sealed{job.run.journal().number, {}});
+  ASSERT_THAT(Of<PersistMeasure>(planned), SizeIs(1));
+  EXPECT_EQ(Of<PersistMeasure>(planned)[0].fact.sums, Fact(7));
+  EXPECT_THAT(Said<GiveMeasure>(job.Say(kOne, HoldsBase{job.run.journal().number, 0})), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace muster::coordinator
