@@ -66,11 +66,12 @@ StoredJob Followed() {
   return job;
 }
 
-class Run {
+class FollowedJob {
  public:
-  explicit Run(StoredJob job) : run({"cluster", TermNumber(3), Settings()}, std::move(job), kNow) {}
+  explicit FollowedJob(StoredJob job)
+      : run({"cluster", TermNumber(3), Settings()}, std::move(job), kNow) {}
   // Started, with both workers in view 1.
-  Run() : Run(Followed()) {
+  FollowedJob() : FollowedJob(Followed()) {
     Placements places = PlacesOf(2);
     places[kFollowerName] = {Role::kFollower, "", {}};
     run.Handle(StartRun{StartNumber(1), places}, kNow);
@@ -137,7 +138,7 @@ class Run {
 };
 
 TEST(Follower, MeasuresWhatIsCommittedAndItsFactIsJournalledBeforeItIsGiven) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   EXPECT_THAT(job.run.journal().view->members, SizeIs(2)) << "it is in no view";
   job.RecordUpTo(4);
@@ -163,7 +164,7 @@ TEST(Follower, MeasuresWhatIsCommittedAndItsFactIsJournalledBeforeItIsGiven) {
 }
 
 TEST(Follower, IsAskedAgainInEachSessionAndByEachProcess) {
-  Run job;
+  FollowedJob job;
   job.RecordUpTo(4);
   EXPECT_THAT(Said<MeasureState>(job.Commit(job.Save(4))), IsEmpty()) << "nobody is there";
   EXPECT_THAT(Said<MeasureState>(job.Join(kFollows)), SizeIs(1));
@@ -176,7 +177,7 @@ TEST(Follower, IsAskedAgainInEachSessionAndByEachProcess) {
 }
 
 TEST(Follower, WhatItCannotHaveMeasuredEndsIt) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(4);
   job.Commit(job.Save(4));
@@ -191,7 +192,7 @@ TEST(Follower, WhatItCannotHaveMeasuredEndsIt) {
 }
 
 TEST(Follower, CheckpointsOfTheWindowWaitForItsMeasureAndHaveIt) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(6);
   EXPECT_THAT(job.Save(5), IsEmpty()) << "it waits for the measure of state 4";
@@ -210,7 +211,7 @@ TEST(Follower, CheckpointsOfTheWindowWaitForItsMeasureAndHaveIt) {
 }
 
 TEST(Follower, WhatIsToBeMeasuredIsKeptUntilThen) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(4);
   EXPECT_THAT(Of<PruneManifests>(job.Commit(job.Save(4))), IsEmpty());
@@ -219,7 +220,7 @@ TEST(Follower, WhatIsToBeMeasuredIsKeptUntilThen) {
 
 // A view after a worker is lost, whose answer says how far the other one is and what it has of
 // state 4.
-std::vector<Action> LoseTwo(Run& job, int64_t step, std::optional<ChunkSet> has) {
+std::vector<Action> LoseTwo(FollowedJob& job, int64_t step, std::optional<ChunkSet> has) {
   ProcessExited exited;
   exited.job = "job";
   exited.start = StartNumber(1);
@@ -246,7 +247,7 @@ TEST(Follower, AStateThatIsNotWholeAnyMoreIsDoneAgain) {
                          {"it lacks one", {}, ChunkSet{true, false, true}, true},
                          {"it has all", {}, ChunkSet{true, true, true}, false}}) {
     SCOPED_TRACE(c.what);
-    Run job;
+    FollowedJob job;
     job.RecordUpTo(5);
     if (!c.told.empty()) job.Segment(kTwo, 4, c.told);
     const auto heal = Said<Heal>(LoseTwo(job, 5, c.has));
@@ -256,17 +257,17 @@ TEST(Follower, AStateThatIsNotWholeAnyMoreIsDoneAgain) {
 }
 
 TEST(Follower, BeforeAndAfterTheWindowNothingIsLost) {
-  Run early;
+  FollowedJob early;
   early.RecordUpTo(4);
   EXPECT_EQ(Said<Heal>(LoseTwo(early, 4, std::nullopt)).at(0).second.plan.base, Step(4));
-  Run committed;
+  FollowedJob committed;
   committed.RecordUpTo(5);
   committed.Commit(committed.Save(4));
   EXPECT_EQ(Said<Heal>(LoseTwo(committed, 5, std::nullopt)).at(0).second.plan.base, Step(5));
 }
 
 TEST(Follower, ADamagedCheckpointTakesTheJobBackBeforeIt) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(5);
   job.Commit(job.Save(4));
@@ -284,7 +285,7 @@ TEST(Follower, ADamagedCheckpointTakesTheJobBackBeforeIt) {
 }
 
 TEST(Follower, ThatCannotReadIsGivenUp) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(4);
   job.Commit(job.Save(4));
@@ -294,7 +295,7 @@ TEST(Follower, ThatCannotReadIsGivenUp) {
 }
 
 TEST(Follower, FactsAndWhatIsAskedFollowFromTheJournalAfterARestart) {
-  Run job;
+  FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(4);
   job.Commit(job.Save(4));
@@ -303,7 +304,7 @@ TEST(Follower, FactsAndWhatIsAskedFollowFromTheJournalAfterARestart) {
   stored.journal = job.run.journal();
   stored.recorded = Step(4);
   stored.recent.Add(MeasureFact{job.lineage(), Step(4), Fact(7)});
-  Run next(stored);
+  FollowedJob next(stored);
   next.Join(kTwo);
   const auto gives = Said<GiveMeasure>(next.Join(kOne));
   ASSERT_THAT(gives, SizeIs(1));
@@ -312,7 +313,7 @@ TEST(Follower, FactsAndWhatIsAskedFollowFromTheJournalAfterARestart) {
 
 TEST(Follower, OfACheckpointThatIsGoneOnFromTheMeasureIsInTheLedger) {
   StoredJob stored = Followed();
-  Run before;
+  FollowedJob before;
   before.Join(kFollows);
   before.RecordUpTo(5);
   before.Commit(before.Save(4));
@@ -323,7 +324,7 @@ TEST(Follower, OfACheckpointThatIsGoneOnFromTheMeasureIsInTheLedger) {
   stored.journal.resumes = true;
   stored.journal.phase = JobPhase::kQueued;
   stored.recorded = Step(5);
-  Run job(stored);
+  FollowedJob job(stored);
   job.run.Handle(StartRun{StartNumber(1), PlacesOf(1)}, kNow);
   const auto formed = job.Join(kOne);
   ASSERT_THAT(Said<Seal>(formed), SizeIs(1));
