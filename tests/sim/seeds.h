@@ -152,6 +152,7 @@ class SeedOptions {
     job.delay = Pick(salt + 48, 1, static_cast<int32_t>(job.validation_every));
     job.workers = std::min(job.workers, 3);
     job.workers_min = std::min(job.workers_min, job.workers);
+    job.steps = std::min<int64_t>(job.steps, 40);  // each may have to wait for it
   }
 
   JobOptions Job(const std::string& id, uint64_t salt) const {
