@@ -860,11 +860,12 @@ class Decider {
                                       : absl::StrCat(" has more than ", most));
       const int32_t could = room_.MostWorkersFor(job.left_out, each);
       const int32_t can = room_.FreeFor(job.left_out, each);
-      const std::string need = absl::StrCat("needs ", Plural(job.workers_min, "worker"), " with ",
+      const std::string need = absl::StrCat("needs ", Plural(job.workers_min, "worker"),
+                                            job.followers > 0 ? " and a follower" : "", " with ",
                                             Plural(each, "device"), " each; ");
-      if (job.workers_min > could)
+      if (job.workers_min + job.followers > could)
         return absl::StrCat(need, "the hosts", of_namespace_, " have enough for ", could);
-      if (job.workers_min > can)
+      if (job.workers_min + job.followers > can)
         return absl::StrCat(need, "enough are free for ", can, " of ", could);
     }
     if (!head_) return "waits for its turn";
