@@ -62,9 +62,9 @@ void Follower::On(const MeasureEnded& ended, Actions& out) {
   const Asked what = running_->what;
   running_.reset();
   if (!ended.sums.ok()) {
-    out.push_back(
-        TellCoordinator{MeasureFailed{what.lineage, what.step, std::string(ended.sums.status().message()),
-                                      absl::IsDataLoss(ended.sums.status())}});
+    out.push_back(TellCoordinator{MeasureFailed{what.lineage, what.step,
+                                                std::string(ended.sums.status().message()),
+                                                absl::IsDataLoss(ended.sums.status())}});
     return;
   }
   answer_ = Measured{what.lineage, what.step, *ended.sums};

@@ -1,6 +1,7 @@
 // The state machine of a follower (docs/decisions/0111): it measures one committed checkpoint at a
 // time, as the coordinator asks it to, and says what it found until that is acknowledged. It is in
 // no view. Deterministic, single-threaded, no clock; lib/member/runtime/follower_exchange acts.
+// Lives as long as its process.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Whom a member obeys: the coordinators of one cluster, of which the newest counts.
+// Whom a member obeys: the coordinators of one cluster, of which the newest counts. Plain values.
 #pragma once
 
 #include <string>
