@@ -1,12 +1,11 @@
 #include "worker/commands/evaluate.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "lib/base/status.h"
 #include "lib/domain/auc.h"
+#include "worker/runtime/lane_measures.h"
 
 namespace muster::worker {
 namespace {
@@ -28,17 +27,12 @@ absl::StatusOr<std::vector<Measured>> EvaluateAll(
   if (evaluates == nullptr)
     return absl::UnimplementedError("this task does not evaluate: it derives from no Evaluates");
   const std::vector<TaskMetric> metrics = evaluates->Metrics();
-  std::vector<TaskMetricSum> totals(metrics.size());
-  const uint64_t n = task.SampleCount();
-  std::vector<uint64_t> samples;
-  for (uint64_t first = 0; first < n; first += samples.size()) {
-    samples.resize(std::min(batch, n - first));
-    std::iota(samples.begin(), samples.end(), first);
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
-                            evaluates->Evaluate(samples, parameters));
-    for (size_t m = 0; m < metrics.size(); ++m) totals[m] += sums[m];
-    progress(first + samples.size());
-  }
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::vector<TaskMetricSum> totals,
+      SumOver(*evaluates, {0, task.SampleCount()}, batch, parameters, [&](uint64_t samples) {
+        progress(samples);
+        return absl::OkStatus();
+      }));
   std::vector<Measured> measured;
   for (size_t m = 0; m < metrics.size(); ++m)
     measured.push_back({metrics[m].name, ValueOf(metrics[m], totals[m])});

@@ -17,9 +17,9 @@ struct Measured {
   double value = 0;  // NaN: nothing weighed anything
 };
 
-// Each sample once, in the order of ids and `batch` (at least 1) at a time, on the train thread.
-// Sums are formed in that order, so the same batch gives the same bits. `progress` is told how many
-// samples are done after each. kUnimplemented: the task does not evaluate.
+// Each sample once, on the train thread, as SumOver does it (worker/runtime/lane_measures.h).
+// `progress` is told how many samples are done after each batch. kUnimplemented: the task does not
+// evaluate.
 absl::StatusOr<std::vector<Measured>> EvaluateAll(
     Task& task, absl::Span<const float> parameters, uint64_t batch,
     const std::function<void(uint64_t samples)>& progress);

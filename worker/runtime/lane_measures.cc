@@ -7,6 +7,7 @@
 #include "lib/base/check.h"
 #include "lib/base/status.h"
 #include "lib/domain/best_state.h"
+#include "lib/kernels/add.h"
 #include "lib/kernels/float_env.h"
 
 namespace muster::worker {
@@ -43,42 +44,68 @@ absl::Status LaneMeasures::Bind(const Layout& layout) {
 }
 
 absl::Status LaneMeasures::Measure(LaneId lane, absl::Span<const float> values,
-                                   absl::Span<float> terms, const std::function<void()>& goes_on) {
+                                   absl::Span<float> terms,
+                                   const std::function<absl::Status()>& goes_on) {
   const IdRange share = MeasuredBy(lane, training_.lanes, task_->SampleCount());
   // As many at a time as a lane of training has, where nothing else is said: so many fit.
   const auto of_lane =
       static_cast<uint64_t>((training_.batch + training_.lanes - 1) / training_.lanes);
   const uint64_t batch =
       training_.validation.batch > 0 ? static_cast<uint64_t>(training_.validation.batch) : of_lane;
-  std::vector<TaskMetricSum> totals(places_.metrics());
-  for (uint64_t first = share.begin; first < share.end;) {
-    const uint64_t end = first + std::min(batch, share.end - first);
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums, Evaluate(first, end, values));
-    for (size_t m = 0; m < totals.size(); ++m) totals[m] += sums[m];
-    first = end;
-    goes_on();
-  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> totals,
+                          Sums(share, batch, values, goes_on));
   places_.Write(totals, terms);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<TaskMetricSum>> LaneMeasures::Probe(uint64_t most,
-                                                               absl::Span<const float> values) {
-  return Evaluate(0, std::min(most, task_->SampleCount()), values);
+absl::StatusOr<std::vector<float>> LaneMeasures::MeasureAll(
+    absl::Span<const float> values, const std::function<absl::Status()>& goes_on) {
+  const auto size = static_cast<size_t>(places_.chunk().count);
+  std::vector<float> total(size), terms(size);
+  for (int32_t lane = 0; lane < training_.lanes; ++lane) {
+    std::fill(terms.begin(), terms.end(), 0.0F);
+    MUSTER_RETURN_IF_ERROR(Measure(LaneId(lane), values, absl::MakeSpan(terms), goes_on));
+    Add(total, terms, absl::MakeSpan(total));
+  }
+  return places_.TermsOf(total);
 }
 
-absl::StatusOr<std::vector<TaskMetricSum>> LaneMeasures::Evaluate(uint64_t first, uint64_t end,
-                                                                  absl::Span<const float> values) {
-  std::vector<uint64_t> samples(end - first);
-  std::iota(samples.begin(), samples.end(), first);
-  absl::StatusOr<std::vector<TaskMetricSum>> sums = evaluates_->Evaluate(samples, values);
-  MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
-  MUSTER_RETURN_IF_ERROR(
-      Prefix(absl::StrCat("validation, samples ", first, " to ", end - 1), sums.status()));
-  if (sums->size() != places_.metrics())
-    return absl::FailedPreconditionError(absl::StrCat(
-        "validation: the task measured ", sums->size(), " metrics and named ", places_.metrics()));
+absl::StatusOr<std::vector<TaskMetricSum>> LaneMeasures::Probe(uint64_t most,
+                                                               absl::Span<const float> values) {
+  const uint64_t end = std::min(most, task_->SampleCount());
+  return Sums({0, end}, end, values, [] { return absl::OkStatus(); });
+}
+
+absl::StatusOr<std::vector<TaskMetricSum>> LaneMeasures::Sums(
+    IdRange range, uint64_t batch, absl::Span<const float> values,
+    const std::function<absl::Status()>& goes_on) {
+  absl::StatusOr<std::vector<TaskMetricSum>> sums =
+      SumOver(*evaluates_, range, batch, values, [&](uint64_t) {
+        MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
+        return goes_on();
+      });
+  MUSTER_RETURN_IF_ERROR(Prefix("validation", sums.status()));
   return sums;
+}
+
+absl::StatusOr<std::vector<TaskMetricSum>> SumOver(
+    Evaluates& evaluates, IdRange range, uint64_t batch, absl::Span<const float> values,
+    const std::function<absl::Status(uint64_t end)>& after_each) {
+  std::vector<TaskMetricSum> totals(evaluates.Metrics().size());
+  std::vector<uint64_t> samples;
+  for (uint64_t first = range.begin; first < range.end; first += samples.size()) {
+    samples.resize(std::min(batch, range.end - first));
+    std::iota(samples.begin(), samples.end(), first);
+    absl::StatusOr<std::vector<TaskMetricSum>> sums = evaluates.Evaluate(samples, values);
+    MUSTER_RETURN_IF_ERROR(
+        Prefix(absl::StrCat("samples ", first, " to ", samples.back()), sums.status()));
+    if (sums->size() != totals.size())
+      return absl::FailedPreconditionError(
+          absl::StrCat("the task measured ", sums->size(), " metrics and named ", totals.size()));
+    for (size_t m = 0; m < totals.size(); ++m) totals[m] += (*sums)[m];
+    MUSTER_RETURN_IF_ERROR(after_each(first + samples.size()));
+  }
+  return totals;
 }
 
 }  // namespace muster::worker

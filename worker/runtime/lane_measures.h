@@ -15,6 +15,14 @@
 
 namespace muster::worker {
 
+// What the samples of `range` add up to, by metric, in the order of ids and `batch` (at least 1) of
+// them at a time. Sums are formed in that order, so the same batch gives the same bits.
+// `after_each` is told the end of each batch; an error of its own ends it, too.
+// kFailedPrecondition: the task measures other metrics than it named.
+absl::StatusOr<std::vector<TaskMetricSum>> SumOver(
+    Evaluates& evaluates, IdRange range, uint64_t batch, absl::Span<const float> values,
+    const std::function<absl::Status(uint64_t end)>& after_each);
+
 class LaneMeasures {
  public:
   // `task` is the job's own, made once more over what is to be measured; `tensors` are those of the
@@ -39,17 +47,22 @@ class LaneMeasures {
     return !training_.validation.by_follower() && IsMeasuredIn(training_, samples, step);
   }
   // The lane's share. `values` are the flat space of the model; `terms`, the chunk of sums, is all
-  // +0.0 before. `goes_on` is called between batches. Errors as of Task::RunLane.
+  // +0.0 before. `goes_on` is called between batches, and an error of its own ends it. Errors as of
+  // Task::RunLane.
   absl::Status Measure(LaneId lane, absl::Span<const float> values, absl::Span<float> terms,
-                       const std::function<void()>& goes_on);
+                       const std::function<absl::Status()>& goes_on);
+  // What all lanes bring, whoever measures them: the floats of each metric in turn, as of
+  // SumPlaces::TermsOf. The same bits as the sum of a step has. Errors as of Measure.
+  absl::StatusOr<std::vector<float>> MeasureAll(absl::Span<const float> values,
+                                                const std::function<absl::Status()>& goes_on);
 
  private:
   LaneMeasures(std::unique_ptr<Task> task, const TrainingSpec& training)
       : task_(std::move(task)), evaluates_(task_->evaluates()), training_(training) {}
 
-  // Of the samples from `first` to before `end`.
-  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(uint64_t first, uint64_t end,
-                                                      absl::Span<const float> values);
+  absl::StatusOr<std::vector<TaskMetricSum>> Sums(IdRange range, uint64_t batch,
+                                                  absl::Span<const float> values,
+                                                  const std::function<absl::Status()>& goes_on);
 
   const std::unique_ptr<Task> task_;
   Evaluates* const evaluates_;

@@ -25,7 +25,7 @@ class LaneRunner {
   LaneRunner(
       Task& task, const Layout& layout, const TrainingSpec& training, LaneMeasures* measures,
       LaneCounter* counter, TrainMetrics& metrics, Failpoints& failpoints,
-      std::function<void()> goes_on = [] {})
+      std::function<absl::Status()> goes_on = [] { return absl::OkStatus(); })
       : task_(task),
         layout_(layout),
         training_(training),
@@ -71,7 +71,7 @@ class LaneRunner {
   LaneCounter* const counter_;
   TrainMetrics& metrics_;
   Failpoints& failpoints_;
-  const std::function<void()> goes_on_;
+  const std::function<absl::Status()> goes_on_;
   const SumPlaces places_;
   int64_t lanes_run_ = 0;
 };

@@ -106,7 +106,10 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   buckets_ = Buckets(setup_->layout, runtime.first_bucket_bytes, runtime.bucket_bytes);
   runner_ =
       std::make_unique<LaneRunner>(*task_, setup_->layout, setup_->spec.training, measures_.get(),
-                                   parts_.lanes, metrics_, *parts_.failpoints, [this] { GoOn(); });
+                                   parts_.lanes, metrics_, *parts_.failpoints, [this] {
+                                     GoOn();
+                                     return absl::OkStatus();
+                                   });
   tree_ = std::make_unique<GradientTree>(setup_->layout, setup_->spec.training.lanes, *setup_->pool,
                                          *parts_.copied);
   updater_ = std::make_unique<Updater>(setup_->spec.training, setup_->rules, setup_->sums,
