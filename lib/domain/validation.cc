@@ -386,15 +386,6 @@ void SumPlaces::Write(absl::Span<const TaskMetricSum> measured, absl::Span<float
   }
 }
 
-std::vector<float> SumPlaces::TermsOf(absl::Span<const float> sum) const {
-  std::vector<float> terms;
-  for (const size_t at : places_) {
-    const absl::Span<const float> tensor = sum.subspan(at, kFloats);
-    terms.insert(terms.end(), tensor.begin(), tensor.end());
-  }
-  return terms;
-}
-
 void SumPlaces::WriteLeftOut(absl::Span<const uint64_t> positions, absl::Span<float> terms) const {
   muster::WriteLeftOut(positions, terms.subspan(left_out_, left_out_floats_));
 }

@@ -58,8 +58,8 @@ absl::Status LaneMeasures::Measure(LaneId lane, absl::Span<const float> values,
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<float>> LaneMeasures::MeasureAll(
-    absl::Span<const float> values, const std::function<absl::Status()>& goes_on) {
+absl::StatusOr<MeasureSums> LaneMeasures::MeasureAll(absl::Span<const float> values,
+                                                     const std::function<absl::Status()>& goes_on) {
   const auto size = static_cast<size_t>(places_.chunk().count);
   std::vector<float> total(size), terms(size);
   for (int32_t lane = 0; lane < training_.lanes; ++lane) {
@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<float>> LaneMeasures::MeasureAll(
     MUSTER_RETURN_IF_ERROR(Measure(LaneId(lane), values, absl::MakeSpan(terms), goes_on));
     Add(total, terms, absl::MakeSpan(total));
   }
-  return places_.TermsOf(total);
+  return places_.MeasuredIn(total);
 }
 
 absl::StatusOr<std::vector<TaskMetricSum>> LaneMeasures::Probe(uint64_t most,

@@ -51,10 +51,10 @@ class LaneMeasures {
   // Task::RunLane.
   absl::Status Measure(LaneId lane, absl::Span<const float> values, absl::Span<float> terms,
                        const std::function<absl::Status()>& goes_on);
-  // What all lanes bring, whoever measures them: the floats of each metric in turn, as of
-  // SumPlaces::TermsOf. The same bits as the sum of a step has. Errors as of Measure.
-  absl::StatusOr<std::vector<float>> MeasureAll(absl::Span<const float> values,
-                                                const std::function<absl::Status()>& goes_on);
+  // What all lanes bring, whoever measures them: the bits that the sum of a step has. Errors as of
+  // Measure.
+  absl::StatusOr<MeasureSums> MeasureAll(absl::Span<const float> values,
+                                         const std::function<absl::Status()>& goes_on);
 
  private:
   LaneMeasures(std::unique_ptr<Task> task, const TrainingSpec& training)

@@ -76,8 +76,8 @@ struct Rig {
     values = {0.125F, -3.5F, 1e-3F};
   }
 
-  absl::StatusOr<std::vector<float>> All() {
-    absl::StatusOr<std::vector<float>> terms = absl::InternalError("not measured");
+  absl::StatusOr<MeasureSums> All() {
+    absl::StatusOr<MeasureSums> terms = absl::InternalError("not measured");
     std::thread([&] {
       SetFloatEnvironment();
       terms = measures->MeasureAll(values, [this] { return GoesOn(); });
@@ -86,7 +86,7 @@ struct Rig {
   }
 
   // As workers do: each lane's terms stand in its gradient, and are folded in the canonical tree.
-  std::vector<float> OfLanes() {
+  MeasureSums OfLanes() {
     FlatPool pool(static_cast<size_t>(layout.elements()));
     CopyCounter copied{0};
     GradientTree tree(layout, training.lanes, pool, copied);
@@ -103,7 +103,7 @@ struct Rig {
     }).join();
     const auto sums = tree.Sums();
     EXPECT_EQ(sums.size(), 1u);
-    return places.TermsOf(sums.begin()->second->of(places.chunk()));
+    return places.MeasuredIn(sums.begin()->second->of(places.chunk()));
   }
 
   absl::Status GoesOn() {
@@ -122,7 +122,8 @@ struct Rig {
   int cancelled_at = 0;
 };
 
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+bool SameBits(const MeasureSums& one, const MeasureSums& other) {
+  const std::vector<float>&a = one.floats, &b = other.floats;
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
@@ -130,9 +131,11 @@ TEST(LaneMeasuresTest, OneProcessMeasuresTheBitsThatLanesAddUpTo) {
   for (int32_t lanes = 1; lanes <= 7; ++lanes) {
     for (const uint64_t samples : {1, 5, 97}) {  // also fewer than there are lanes
       Rig rig(lanes, samples);
-      const absl::StatusOr<std::vector<float>> all = rig.All();
+      const absl::StatusOr<MeasureSums> all = rig.All();
       ASSERT_TRUE(all.ok()) << all.status();
-      EXPECT_EQ(all->size(), 32u) << "16 floats of each metric, and nothing of what is learned";
+      EXPECT_EQ(all->floats.size(), 32u)
+          << "16 floats of each metric, and nothing of what is learned";
+      EXPECT_EQ(WhyNotSums(*all), "") << "the coordinator takes it";
       EXPECT_TRUE(SameBits(*all, rig.OfLanes())) << lanes << " lanes, " << samples << " samples";
     }
   }
@@ -141,11 +144,11 @@ TEST(LaneMeasuresTest, OneProcessMeasuresTheBitsThatLanesAddUpTo) {
 TEST(LaneMeasuresTest, WhatIsNoNumberIsToldAlike) {
   Rig rig(3, 10);
   rig.task->no_number = 4;
-  const absl::StatusOr<std::vector<float>> all = rig.All();
+  const absl::StatusOr<MeasureSums> all = rig.All();
   ASSERT_TRUE(all.ok()) << all.status();
   EXPECT_TRUE(SameBits(*all, rig.OfLanes()));
-  EXPECT_EQ((*all)[31], 1) << "one lane had none of the second metric";
-  EXPECT_EQ((*all)[15], 0);
+  EXPECT_EQ(all->floats[31], 1) << "one lane had none of the second metric";
+  EXPECT_EQ(all->floats[15], 0);
 }
 
 // Ten samples in three lanes of 3, 3 and 4, three at a time: four batches.
