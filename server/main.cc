@@ -7,5 +7,5 @@ int main(int argc, char** argv) {
       {.name = "muster-server",
        .description =
            "A server of a Muster job: it owns chunks, adds gradients and applies updates",
-       .role = muster::Role::kServer});
+       .role = [] { return muster::Role::kServer; }});
 }

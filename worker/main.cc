@@ -1,4 +1,5 @@
-// muster-worker: one worker process of one job. The main thread trains.
+// muster-worker: one worker process of one job, or its follower. The main thread trains, or
+// measures.
 #include <unistd.h>
 
 #include <atomic>
@@ -66,10 +67,15 @@ class PrepareWords {
   std::pair<bool, bool> kind_ ABSL_GUARDED_BY(mutex_);
 };
 
+// `lane_file`: empty, of a follower, which runs no lane of training.
 absl::Status Train(MemberProcess& process, const std::string& lane_file,
                    const std::vector<std::string>& plugin_folders) {
-  MUSTER_ASSIGN_OR_RETURN(const auto lanes, LaneCounter::Open(lane_file, process.id().incarnation));
+  std::unique_ptr<LaneCounter> lanes;
+  if (!lane_file.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(lanes, LaneCounter::Open(lane_file, process.id().incarnation));
+  }
   TrainerParts parts;
+  parts.follows = lane_file.empty();
   parts.port = &process.port();
   parts.events = process.events();
   parts.copied = &process.copied();
@@ -117,16 +123,20 @@ int main(int argc, char** argv) {
   if (const std::optional<int> code = muster::worker::RunCommand(argc, argv))
     muster::worker::End(*code);
   std::string dir = ".", lane_file;
+  bool follows = false;
   std::vector<std::string> plugin_folders;
   muster::MemberProgram program;
   program.name = "muster-worker";
   program.description =
-      "A worker of a Muster job: it computes lanes and owns chunks. muster-worker tasks and "
-      "muster-worker check answer for `muster tasks` and `muster check`";
-  program.role = muster::Role::kWorker;
+      "A worker of a Muster job: it computes lanes and owns chunks. With --follow it is the job's "
+      "follower, which measures its model instead. muster-worker tasks and muster-worker check "
+      "answer for `muster tasks` and `muster check`";
+  program.role = [&] { return follows ? muster::Role::kFollower : muster::Role::kWorker; };
   program.add_options = [&](CLI::App& app) {
     app.add_option("--dir", dir, "directory of the job's local files")->capture_default_str();
     app.add_option("--lane-count", lane_file, "file that counts lanes (DIR/run/NAME.lanes)");
+    app.add_flag("--follow", follows,
+                 "measure the model beside the workers (validation.on: follower)");
     app.add_option("--plugins", plugin_folders,
                    "folder of plug-ins, shared libraries that bring tasks; may be given again")
         ->allow_extra_args(false)
@@ -142,7 +152,10 @@ int main(int argc, char** argv) {
         "print what LibTorch is here and what devices it finds, and end");
   };
   program.work = [&](muster::MemberProcess& process, const muster::ProcessOptions& options) {
-    if (lane_file.empty()) lane_file = dir + "/run/" + options.name + ".lanes";
+    if (follows)
+      lane_file.clear();
+    else if (lane_file.empty())
+      lane_file = dir + "/run/" + options.name + ".lanes";
     return muster::worker::Train(process, lane_file, plugin_folders);
   };
   muster::worker::End(muster::RunMember(argc, argv, program));

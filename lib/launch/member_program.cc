@@ -91,7 +91,6 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   EndInWordsAtLimits(program.name.c_str(), kExitFailed);
   StandardOutput output;
   ProcessOptions options;
-  options.role = program.role;
   CLI::App app(program.description, program.name);
   app.set_version_flag("--version", kVersion);
   std::string identity;
@@ -101,6 +100,7 @@ int RunMember(int argc, char** argv, const MemberProgram& program) {
   if (program.add_options) program.add_options(app);
   if (const std::optional<int> code = ParseOrExit(app, program.name, argc, argv))
     return output.CodeOnceWritten(*code, program.name);
+  options.role = program.role();
   const absl::StatusOr<int> code = RunProcess(program, options, identity, log);
   if (code.ok()) return *code;
   LogError("%s", code.status().message());

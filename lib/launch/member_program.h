@@ -1,4 +1,5 @@
-// What the programs of workers and servers share: options, log, transport, the way into a job.
+// What the programs of workers, followers and servers share: options, log, transport, the way into
+// a job.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@ namespace muster {
 struct MemberProgram {
   std::string name;  // "muster-worker"
   std::string description;
-  Role role = Role::kWorker;
+  std::function<Role()> role;  // once the options are read
   // Its own options; may be empty.
   std::function<void(CLI::App&)> add_options;
   // On the main thread, before the process waits for its job's end; may be empty.

@@ -91,6 +91,11 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   environment.samples = task_->SampleCount();
   environment.data_hash = task_->DataHash();
   environment.tensors = task_->Tensors();
+  if (parts_.follows && !job.spec.training.validation.by_follower())
+    return absl::FailedPreconditionError(
+        "this is a follower, and the job has none: it says validation.on: workers");
+  if (const absl::Status fits = CheckDelay(job.spec.training, environment.samples); !fits.ok())
+    return absl::FailedPreconditionError(fits.message());
   MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckBest(job.spec));
   if (LeavesOut(job.spec.training)) environment.tensors.push_back(LeftOutTensor(job.spec.training));
@@ -102,6 +107,19 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   auto setup = std::make_shared<Setup>(*draft);
   MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;
+  // What has told its part of the environment is needed no more: by who is no follower the samples
+  // that one measures with, by a follower those that are trained with.
+  if (parts_.follows) {
+    first_state_.reset();
+    task_.reset();
+    return setup_;
+  }
+  if (job.spec.training.validation.by_follower()) measures_.reset();
+  PrepareToTrain();
+  return setup_;
+}
+
+void Trainer::PrepareToTrain() {
   const muster::RuntimeSpec& runtime = setup_->spec.runtime;
   buckets_ = Buckets(setup_->layout, runtime.first_bucket_bytes, runtime.bucket_bytes);
   runner_ =
@@ -119,7 +137,6 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
   if (setup_->spec.training.sync_batch_norm)
     phased_ = std::make_unique<PhasedLanes>(way_, *runner_, *parts_.port,
                                             setup_->spec.training.lanes, std::move(phase_order_));
-  return setup_;
 }
 
 // What lanes wait for in their midst.
@@ -395,6 +412,35 @@ void Trainer::Do(const DoStepBoundary& command) {
     parts_.failpoints->Pass("part_copied");
   }
   parts_.events->Post(std::move(taken));
+}
+
+// Neither its slots nor the sums: what is measured is the model.
+absl::StatusOr<StateMemory> Trainer::LoadMeasured(const Manifest& manifest) {
+  Make make{manifest.lineage, manifest.step, manifest, {}, /*slots=*/false};
+  for (int32_t c = 0; c < setup_->layout.chunk_count(); ++c)
+    if (setup_->layout.chunk(ChunkId(c)).kind != TensorKind::kSum) make.chunks.emplace_back(c);
+  return LoadState(*setup_, make, [this] { GoOn(); });
+}
+
+void Trainer::Do(const DoMeasure& command) {
+  const int64_t id = command.measure.id;
+  if (id < parts_.port->abandoned) return;
+  const Moment begin = Now();
+  const absl::StatusOr<StateMemory> state = LoadMeasured(command.measure.manifest);
+  if (!state.ok()) {
+    parts_.events->Post(StateMeasured{{id, state.status()}, Since(begin)});
+    return;
+  }
+  const Moment measuring = Now();
+  absl::StatusOr<MeasureSums> sums = measures_->MeasureAll(ModelIn(*state->values), [&] {
+    GoOn();
+    parts_.failpoints->Pass("measuring");
+    return id < parts_.port->abandoned ? absl::CancelledError("another state is to be measured")
+                                       : absl::OkStatus();
+  });
+  metrics_.validation.Add(Since(measuring));
+  if (!sums.ok() && !absl::IsCancelled(sums.status())) return Fail(sums.status());
+  parts_.events->Post(StateMeasured{{id, std::move(sums)}, Since(begin)});
 }
 
 void Trainer::Do(const DoGenerate& command) {

@@ -1,6 +1,7 @@
 // The train thread of a worker: makes the task, runs lanes, folds them into the canonical tree,
-// applies updates, takes fingerprints and copies of checkpoint parts. Carries out the exchange
-// thread's commands in order and decides nothing.
+// applies updates, takes fingerprints and copies of checkpoint parts. That of a follower reads
+// checkpoints and measures them. Carries out the exchange thread's commands in order and decides
+// nothing.
 #pragma once
 
 #include <functional>
@@ -31,6 +32,7 @@ struct TrainerParts {
   Metrics* metrics = nullptr;
   Failpoints* failpoints = nullptr;
   LaneCounter* lanes = nullptr;  // null: lanes are not counted
+  bool follows = false;          // a follower's: it measures, and trains nothing
   // `part`: of the job's data; more than one may be made.
   std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&, DataPart part)>
       make_task;
@@ -57,10 +59,12 @@ class Trainer {
   void Do(const DoStepBoundary& command);
   void Do(const DoMake& command);
   void Do(const DoGenerate& command);
+  void Do(const DoMeasure& command);
 
   absl::StatusOr<SetupPtr> Prepare(const JobIs& job);
   absl::Status PrepareMeasures(const TrainingSpec& training, std::vector<TensorSpec>& tensors);
   absl::Status PreparePhases(const JobSpec& spec, std::vector<TensorSpec>& tensors);
+  void PrepareToTrain();
   absl::Span<float> ModelIn(const FlatBuffer& flat) const;  // without the sums
   absl::StatusOr<std::map<std::string, std::string>> NumericProperties(const Setup& setup);
   absl::StatusOr<std::string> ProbeLane(const Setup& setup);
@@ -73,6 +77,7 @@ class Trainer {
   absl::StatusOr<std::vector<LaneId>> LanesNotFinite(const DoApply& command);
   double RateOf(const DoApply& command) const;
   void Skip(const DoApply& command);
+  absl::StatusOr<StateMemory> LoadMeasured(const Manifest& manifest);
   void GoOn();  // between the parts of long work
   void ForgetLanes();
   void Fail(const absl::Status& why);

@@ -23,6 +23,7 @@
 #include "lib/member/runtime/state_memory.h"
 #include "lib/member/runtime/thread_progress.h"
 #include "lib/member/state/actions.h"
+#include "lib/member/state/follower.h"
 #include "lib/transport/transport.h"
 
 namespace muster {
@@ -76,11 +77,15 @@ struct DoGenerate {  // for people: a text sample of the final state; answer Gen
   std::string prompt;
   size_t bytes = 0;
 };
+struct DoMeasure {  // of a follower; answer StateMeasured
+  StartMeasure measure;
+};
 using TrainCommand = std::variant<DoPrepare, DoCompute, DoGiveTotals, DoAbandon, DoApply,
-                                  DoStepBoundary, DoMake, DoGenerate>;
+                                  DoStepBoundary, DoMake, DoGenerate, DoMeasure>;
 struct TrainPort {
   Mailbox<TrainCommand> box;
-  // Lanes of computes with a lower id need not be run any more: told ahead of the queue.
+  // Lanes of computes, and measures, with a lower id need not be run any more: told ahead of the
+  // queue.
   std::atomic<int64_t> abandoned{0};
   ThreadProgress progress{"train"};  // said by the train thread
 };
@@ -139,6 +144,10 @@ struct StateMade {
 struct Generated {
   absl::StatusOr<std::string> text;
 };
+struct StateMeasured {
+  MeasureEnded ended;
+  double seconds = 0;  // reading and measuring
+};
 // The process ends. kInvalidArgument, kDataLoss: the data; kFailedPrecondition: the job; else
 // ourselves.
 struct TrainFailed {
@@ -150,8 +159,8 @@ struct StopAsked {  // a signal: leave cleanly
 };
 using Event =
     std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, Prepared, GradientsReady,
-                 StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated, TrainFailed,
-                 SegmentWritten, SegmentFailed, StopAsked>;
+                 StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
+                 StateMeasured, TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
 // What our own threads, signals and the coordinator say is posted; what comes from peers is posted
 // behind it. So however much data waits here, a Seal, a stop or an update that is done does not
 // wait for it. Frames of one session stay in order.

@@ -42,14 +42,33 @@ std::vector<const ThreadProgress*> ThreadsOf(const TrainPort* train, const Threa
   return threads;
 }
 
-// Adds to a counter what a total has grown by since it was last told.
-template <class T>
-void AddGrowth(Counter& counter, T now, T& told) {
-  counter.Add(static_cast<double>(now - told));
-  told = now;
+}  // namespace
+
+std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& options) {
+  if (std::string why =
+          WhyNotUnderstood("the coordinator", job.speaks, options.place.id.name, Speaks{});
+      !why.empty())
+    return Quit{kExitOtherEnvironment, std::move(why)};
+  if (options.start != StartNumber() && job.start != options.start)
+    return Quit{kExitLater, absl::StrCat("job ", job.job, " was started again since this process")};
+  return std::nullopt;
 }
 
-}  // namespace
+Quit EndAfter(const TrainFailed& failed) {
+  const int code = ExitCodeOfTask(failed.why);
+  std::string why(EndsItsJob(code) ? std::string(failed.why.message()) : failed.why.ToString());
+  LogError("%s", why);
+  return {code, std::move(why)};
+}
+
+void TellMoved(MemberMetrics& metrics, const ExchangeParts& parts, MovedTold& told) {
+  AddGrowth(metrics.bytes_copied, parts.copied->load(), told.copied);
+  const TransportCounters* moved = parts.moved;
+  if (moved == nullptr) return;
+  AddGrowth(metrics.bytes_sent, moved->bytes_sent.load(), told.sent);
+  AddGrowth(metrics.bytes_received, moved->bytes_received.load(), told.received);
+  AddGrowth(metrics.refused, moved->frames_refused.load(), told.no_frames);
+}
 
 Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
     : options_(std::move(options)),
@@ -113,13 +132,8 @@ void Exchange::Tick() {
   metrics_.transport.Set(static_cast<double>(sessions_.QueuedBytes()));
   if (writer_) metrics_.checkpoint.Set(static_cast<double>(writer_->waiting()));
   if (member_) metrics_.records.Set(static_cast<double>(member_->records_waiting()));
-  AddGrowth(metrics_.bytes_copied, parts_.copied->load(), copied_told_);
   AddGrowth(metrics_.refused, sessions_.refused(), refused_told_);
-  const TransportCounters* moved = parts_.moved;
-  if (moved == nullptr) return;
-  AddGrowth(metrics_.bytes_sent, moved->bytes_sent.load(), sent_told_);
-  AddGrowth(metrics_.bytes_received, moved->bytes_received.load(), received_told_);
-  AddGrowth(metrics_.refused, moved->frames_refused.load(), no_frames_told_);
+  TellMoved(metrics_, parts_, moved_told_);
 }
 
 void Exchange::NoteWhatWeDo() {
@@ -147,17 +161,7 @@ void Exchange::FromCoordinatorSide(FromCoordinator message) {
 }
 
 void Exchange::LearnJob(JobIs job) {
-  if (const std::string why =
-          WhyNotUnderstood("the coordinator", job.speaks, options_.place.id.name, Speaks{});
-      !why.empty()) {
-    quit_ = Quit{kExitOtherEnvironment, why};
-    return;
-  }
-  if (options_.start != StartNumber() && job.start != options_.start) {
-    quit_ =
-        Quit{kExitLater, absl::StrCat("job ", job.job, " was started again since this process")};
-    return;
-  }
+  if ((quit_ = WhyNotThisJob(job, options_))) return;
   const bool can_begin = options_.place.role == Role::kWorker || job.environment.has_value();
   job_ = std::move(job);
   if (!can_begin || std::exchange(preparing_, true)) return;
@@ -293,12 +297,7 @@ void Exchange::Handle(Generated event) {
   quit_ = leaving_;
 }
 
-void Exchange::Handle(TrainFailed event) {
-  const int code = ExitCodeOfTask(event.why);
-  const std::string why(EndsItsJob(code) ? std::string(event.why.message()) : event.why.ToString());
-  quit_ = Quit{code, why};
-  LogError("%s", why);
-}
+void Exchange::Handle(TrainFailed event) { quit_ = EndAfter(event); }
 
 void Exchange::Handle(SegmentWritten written) {
   metrics_.checkpoint_part_seconds.Observe(written.seconds);

@@ -63,6 +63,18 @@ struct ExchangeParts {
   const TransportCounters* moved = nullptr;  // by the transport; may be null
 };
 
+// What the exchange of a follower has in common (follower_exchange.h).
+
+// Why the process ends instead of taking part in this job; nothing: it may.
+std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& options);
+// The end that it makes of the process; says so in the log.
+Quit EndAfter(const TrainFailed& failed);
+// Lets the counters grow by what the totals have since they were last told.
+struct MovedTold {
+  uint64_t copied = 0, sent = 0, received = 0, no_frames = 0;
+};
+void TellMoved(MemberMetrics& metrics, const ExchangeParts& parts, MovedTold& told);
+
 class Exchange {
  public:
   Exchange(ExchangeOptions options, ExchangeParts parts);
@@ -87,6 +99,7 @@ class Exchange {
   void Handle(StepBoundaryTaken event);
   void Handle(StateMade event);
   void Handle(Generated event);
+  void Handle(StateMeasured) {}  // of a follower
   void Handle(TrainFailed event);
   void Handle(SegmentWritten written);
   void Handle(SegmentFailed failed);
@@ -162,7 +175,7 @@ class Exchange {
   int64_t compute_id_ = 0;  // of the last Compute or Abandon
   Time next_note_{};
   Time last_completed_{};
-  uint64_t copied_told_ = 0, sent_told_ = 0, received_told_ = 0, no_frames_told_ = 0;
+  MovedTold moved_told_;
   int64_t refused_told_ = 0;
   Step sending_step_, receive_buffer_step_;  // of the two counts below, for failpoints
   size_t chunks_sent_ = 0, chunks_stored_ = 0;

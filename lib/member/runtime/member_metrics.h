@@ -5,6 +5,13 @@
 
 namespace muster {
 
+// Adds to a counter what a total has grown by since it was last told.
+template <class T>
+void AddGrowth(Counter& counter, T now, T& told) {
+  counter.Add(static_cast<double>(now - told));
+  told = now;
+}
+
 struct MemberMetrics {
   explicit MemberMetrics(Metrics& m)
       : bytes_sent(m.GetCounter("muster_bytes_sent_total")),
@@ -72,6 +79,16 @@ struct TrainMetrics {
   Counter& validation;  // its lanes measure
   Counter& exposed;     // it waits for results
   Counter& update;
+};
+
+// Likewise of a follower.
+struct FollowerMetrics {
+  explicit FollowerMetrics(Metrics& m)
+      : measures(m.GetCounter("muster_measures_total")),
+        measure_seconds(m.GetHistogram("muster_measure_seconds")) {}
+
+  Counter& measures;
+  Histogram& measure_seconds;
 };
 
 }  // namespace muster

@@ -107,8 +107,7 @@ absl::StatusOr<std::unique_ptr<MemberProcess>> MemberProcess::Start(
 
 absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters* moved) {
   metrics_ = std::make_unique<Metrics>(
-      ConstantLabels{options_.job, options_.role == Role::kWorker ? "worker" : "server",
-                     options_.name},
+      ConstantLabels{options_.job, std::string(NameOfRole(options_.role)), options_.name},
       kVersion);
   http::ServerOptions serving;
   // Metrics are plain text also where all else is not: whoever binds them elsewhere opens them.
@@ -128,15 +127,18 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   MUSTER_RETURN_IF_ERROR(Prefix("--metrics", server.status()));
   http_ = *std::move(server);
   reporter_.MetricsAt(http_->Address());
-  absl::StatusOr<std::unique_ptr<Listener>> listener =
-      transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_link_));
-  MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
-  listener_ = *std::move(listener);
+  if (!follows()) {
+    absl::StatusOr<std::unique_ptr<Listener>> listener =
+        transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_link_));
+    MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
+    listener_ = *std::move(listener);
+  }
   ExchangeOptions exchange;
   exchange.job = options_.job;
   exchange.start = StartNumber(options_.start);
   exchange.place = {id_, PlacementNumber(options_.placement), options_.role,
-                    options_.node.empty() ? OwnNode() : options_.node, listener_->Address()};
+                    options_.node.empty() ? OwnNode() : options_.node,
+                    follows() ? "" : listener_->Address()};
   exchange.coordinator = options_.coordinator;
   exchange.cluster = options_.cluster;
   exchange.lease = std::chrono::milliseconds(options_.lease_ms);
@@ -147,16 +149,22 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   parts.transport = &transport;
   parts.events = events_;
   parts.next_link = next_link_;
-  parts.train = options_.role == Role::kWorker ? &port_ : nullptr;
+  parts.train = options_.role == Role::kServer ? nullptr : &port_;
   parts.copied = &copied_;
   parts.metrics = metrics_.get();
   parts.failpoints = &failpoints_;
   parts.reporter = &reporter_;
   parts.moved = moved;
-  exchange_ = std::make_unique<Exchange>(std::move(exchange), std::move(parts));
-  LogInfo("takes part in job %s at %s, metrics at %s", options_.job, listener_->Address(),
-          http_->Address());
-  exchange_thread_ = std::thread([this] { exit_code_ = exchange_->Run(); });
+  if (follows()) {
+    LogInfo("follows job %s, metrics at %s", options_.job, http_->Address());
+    follower_ = std::make_unique<FollowerExchange>(std::move(exchange), std::move(parts));
+    exchange_thread_ = std::thread([this] { exit_code_ = follower_->Run(); });
+  } else {
+    LogInfo("takes part in job %s at %s, metrics at %s", options_.job, listener_->Address(),
+            http_->Address());
+    exchange_ = std::make_unique<Exchange>(std::move(exchange), std::move(parts));
+    exchange_thread_ = std::thread([this] { exit_code_ = exchange_->Run(); });
+  }
   signal_thread_ = std::thread([this] { WatchSignals(); });
   return absl::OkStatus();
 }
@@ -188,6 +196,7 @@ MemberProcess::~MemberProcess() {
   events_->Post(StopAsked{kExitTerminated, "the process ends"});
   Join();
   exchange_.reset();
+  follower_.reset();
   listener_.reset();
   if (!signal_thread_.joinable()) return;
   pthread_kill(signal_thread_.native_handle(), kEndWatch);

@@ -1,5 +1,5 @@
-// What the programs of workers and servers share: names, the listener, metrics, signals and the
-// exchange thread. The mains add the transport and, for workers, the train thread.
+// What the programs of workers, followers and servers share: names, the listener, metrics, signals
+// and the exchange thread. The mains add the transport and, for all but servers, the train thread.
 #pragma once
 
 #include <atomic>
@@ -17,6 +17,7 @@
 #include "lib/base/lease.h"
 #include "lib/http/server.h"
 #include "lib/member/runtime/exchange.h"
+#include "lib/member/runtime/follower_exchange.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
@@ -71,6 +72,7 @@ class MemberProcess {
   explicit MemberProcess(ProcessOptions options);
   absl::Status Begin(Transport& transport, const TransportCounters* moved);
   void WatchSignals();
+  bool follows() const { return options_.role == Role::kFollower; }
 
   const ProcessOptions options_;
   const MemberId id_;
@@ -82,8 +84,9 @@ class MemberProcess {
   std::shared_ptr<std::atomic<LinkId>> next_link_ = std::make_shared<std::atomic<LinkId>>(1);
   TrainPort port_;
   std::unique_ptr<http::Server> http_;
-  std::unique_ptr<Listener> listener_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Listener> listener_;  // null: of a follower, whom no member calls
+  std::unique_ptr<Exchange> exchange_;  // one of these two
+  std::unique_ptr<FollowerExchange> follower_;
   std::thread exchange_thread_;
   std::thread signal_thread_;
   int exit_code_ = kExitFailed;

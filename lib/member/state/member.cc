@@ -84,22 +84,17 @@ std::string Member::Phase() const {
 // ---- the coordinator
 
 void Member::On(const CoordinatorUp&, Outcome& out) {
-  out.Do(TellCoordinator{Join{config_->job, config_->start, config_->placement, config_->id,
-                              config_->role, config_->node, config_->address, cluster_, term_,
-                              config_->environment, sealed_, active_ ? sealed_ : ViewNumber(),
-                              outbox_.acknowledged().lineage, outbox_.acknowledged().below}});
+  Join join = IntroductionOf(*config_, obeyed_);
+  join.sealed = sealed_;
+  join.active = active_ ? sealed_ : ViewNumber();
+  join.recorded_lineage = outbox_.acknowledged().lineage;
+  join.recorded = outbox_.acknowledged().below;
+  out.Do(TellCoordinator{std::move(join)});
   out.Do(outbox_.TellAgain(sealed_));
 }
 
-// Terms of another cluster are no terms of ours. A coordinator of an earlier term lives on without
-// knowing that another has taken its place.
 void Member::On(const CoordinatorSays& says, Outcome& out) {
-  const std::string cluster = ClusterOf(says.message);
-  if (!cluster.empty() && !cluster_.empty() && cluster != cluster_)
-    return out.Drop("another cluster");
-  const TermNumber term = TermOf(says.message);
-  if (term < term_) return out.Drop("an older term");
-  term_ = term;
+  if (std::string why = obeyed_.WhyNot(says.message); !why.empty()) return out.Drop(std::move(why));
   std::visit([&](const auto& message) { On(message, out); }, says.message);
 }
 

@@ -27,6 +27,7 @@
 #include "lib/member/state/checkpoint_parts.h"
 #include "lib/member/state/config.h"
 #include "lib/member/state/healer.h"
+#include "lib/member/state/obeyed.h"
 #include "lib/member/state/open_step.h"
 #include "lib/member/state/outbox.h"
 #include "lib/member/state/seat.h"
@@ -86,7 +87,7 @@ class Member {
   void On(const SegmentFailed& failed, Outcome& out);
 
   void On(const JobIs& job, Outcome&) {
-    if (cluster_.empty()) cluster_ = job.cluster;
+    if (obeyed_.cluster.empty()) obeyed_.cluster = job.cluster;
   }
   void On(const Seal& seal, Outcome& out);
   void On(const Heal& heal, Outcome& out);
@@ -123,8 +124,7 @@ class Member {
 
   const ConfigPtr config_;
   int64_t edition_ = 0;
-  TermNumber term_;
-  std::string cluster_;
+  Obeyed obeyed_;
   ViewNumber sealed_;  // highest view sealed for, or active in
   bool seal_answer_due_ = false;
   std::set<MemberId> reachable_;  // peers with a session

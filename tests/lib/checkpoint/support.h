@@ -104,7 +104,8 @@ inline Manifest MakeManifest(LineageNumber lineage, Step step, std::vector<Segme
 // A state of the ugly model; part i goes to writer i % writers.
 inline absl::StatusOr<Manifest> Save(CheckpointFiles& files, const Layout& layout,
                                      const State& state, int64_t lineage, int64_t step,
-                                     size_t writers = 2, int64_t chunk_bytes = kUglyChunkBytes) {
+                                     size_t writers = 2, int64_t chunk_bytes = kUglyChunkBytes,
+                                     const std::vector<TensorSpec>& tensors = UglyTensors()) {
   const std::vector<PartView> parts = PartsOf<PartView>(layout, state);
   std::vector<Segment> segments;
   for (size_t writer = 0; writer < writers; ++writer) {
@@ -116,7 +117,7 @@ inline absl::StatusOr<Manifest> Save(CheckpointFiles& files, const Layout& layou
     if (!segment.ok()) return segment.status();
     segments.push_back(*std::move(segment));
   }
-  return MakeManifest(LineageNumber(lineage), Step(step), std::move(segments), UglyTensors(),
+  return MakeManifest(LineageNumber(lineage), Step(step), std::move(segments), tensors,
                       chunk_bytes);
 }
 
