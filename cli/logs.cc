@@ -22,6 +22,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
+#include "lib/domain/view.h"
 #include "lib/http/client.h"
 
 namespace muster::cli {
@@ -119,15 +120,15 @@ bool MayHave(const JobAnswer& job, const std::string& member) {
     if (member == absl::StrCat("worker-", i)) return true;
   for (int64_t i = 0; i < job.servers; ++i)
     if (member == absl::StrCat("server-", i)) return true;
-  return false;
+  return job.has_follower && member == kFollowerName;
 }
 
 absl::Status CheckMayHave(const RemoteArguments& arguments, const JobAnswer& job) {
   if (arguments.member.empty() || MayHave(job, arguments.member)) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("job ", job.id, " has no member ", arguments.member, "; it asks for at most ",
-                   Plural(job.most_workers, "worker"), " (worker-0, worker-1, …) and ",
-                   Plural(job.servers, "server"), " (server-0, …)"));
+  return absl::NotFoundError(absl::StrCat(
+      "job ", job.id, " has no member ", arguments.member, "; it asks for at most ",
+      Plural(job.most_workers, "worker"), " (worker-0, worker-1, …) and ",
+      Plural(job.servers, "server"), " (server-0, …)", job.has_follower ? ", and follower-0" : ""));
 }
 
 // For a job that is not over: a log that is not there yet may still come. It never comes of a

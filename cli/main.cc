@@ -189,10 +189,11 @@ class AgentCluster final : public cli::Cluster {
                              visible ? std::optional<std::string>(visible) : std::nullopt));
     if (options.bind_cores) host.cores = OwnCores();
     if (!options.faults.empty()) {
-      MUSTER_ASSIGN_OR_RETURN(
-          host.faults,
-          agent::ParseFaultPlan(options.faults, options.faults_source,
-                                {.workers = options.workers, .servers = options.servers}));
+      MUSTER_ASSIGN_OR_RETURN(host.faults,
+                              agent::ParseFaultPlan(options.faults, options.faults_source,
+                                                    {.workers = options.workers,
+                                                     .servers = options.servers,
+                                                     .has_follower = options.has_follower}));
     }
     // Before anything watches for signals.
     Proof proof;

@@ -102,6 +102,9 @@ MemberAnswer MemberFrom(const Json& object) {
 
 void ReadProcesses(const Json& spec, JobAnswer& job) {
   Read(spec, "servers", job.servers);
+  if (const auto measured = spec.find("validation");
+      measured != spec.end() && measured->is_object())
+    job.has_follower = measured->value("on", Json()) == "follower";
   if (const auto workers = spec.find("workers"); workers != spec.end() && workers->is_object())
     Read(*workers, "max", job.most_workers);
 }

@@ -72,9 +72,10 @@ struct JobAnswer {
   std::vector<MemberAnswer> members;
   int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
   int64_t servers = 0;
-  std::string spec;    // as JSON
-  std::string parent;  // of a fork, for people: what it began with; empty: it is none
-  std::string json;    // as it came
+  bool has_follower = false;  // follower-0
+  std::string spec;           // as JSON
+  std::string parent;         // of a fork, for people: what it began with; empty: it is none
+  std::string json;           // as it came
 };
 
 // done, stopped, failed, cancelled: nothing more happens by itself.

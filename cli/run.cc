@@ -56,15 +56,17 @@ absl::StatusOr<std::string> FolderOf(const RunArguments& arguments, const Launch
 }
 
 // As many members as there may be on all hosts, evenly.
-absl::StatusOr<int> SlotsOf(const LaunchPlan& plan, const RuntimeSpec& runtime) {
-  const int most = runtime.workers_max + runtime.servers;
+absl::StatusOr<int> SlotsOf(const LaunchPlan& plan, const JobSpec& spec) {
+  const RuntimeSpec& runtime = spec.runtime;
+  const int others = runtime.servers + FollowersOf(spec.training);
+  const int most = runtime.workers_max + others;
   const int slots = plan.slots.value_or((most + plan.hosts_min - 1) / plan.hosts_min);
-  const int64_t least = int64_t{runtime.workers_min} + runtime.servers;
+  const int64_t least = int64_t{runtime.workers_min} + others;
   if (int64_t{slots} * plan.hosts_max >= least) return slots;
   return absl::InvalidArgumentError(absl::StrCat(
-      "the job needs room for ", least, " workers and servers, but ",
-      Plural(plan.hosts_max, "host"), " of ", Plural(slots, "slot"), " have room for ",
-      int64_t{slots} * plan.hosts_max, ": raise --nproc-per-node, or start more hosts"));
+      "the job needs room for ", least, " members, but ", Plural(plan.hosts_max, "host"), " of ",
+      Plural(slots, "slot"), " have room for ", int64_t{slots} * plan.hosts_max,
+      ": raise --nproc-per-node, or start more hosts"));
 }
 
 absl::Status ReadNodeFile(const Environment& environment, LaunchPlan& plan) {
@@ -91,7 +93,7 @@ absl::StatusOr<RunPlan> PlanRun(const RunArguments& arguments,
   const std::string& name = plan.spec.runtime.name;
   const std::string& run_id = plan.launch.run_id;
   MUSTER_ASSIGN_OR_RETURN(plan.folder, FolderOf(arguments, plan.launch, name));
-  MUSTER_ASSIGN_OR_RETURN(plan.slots, SlotsOf(plan.launch, plan.spec.runtime));
+  MUSTER_ASSIGN_OR_RETURN(plan.slots, SlotsOf(plan.launch, plan.spec));
   if (!run_id.empty())
     plan.id = absl::StrCat(name.substr(0, kLongestJobId - run_id.size() - 1), "-", run_id);
   plan.host = HostNameIn(plan.launch, surroundings.machine);

@@ -116,6 +116,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .http = arguments.listen,
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
+                         .has_follower = true,
                          .slots = arguments.slots,
                          .devices = arguments.devices,
                          .join = JoinListenOf(arguments),

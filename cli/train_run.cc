@@ -53,7 +53,9 @@ constexpr char kCoordinatorsWord[] = "";  // in place of the worker that has tol
 Time Now() { return std::chrono::steady_clock::now(); }
 
 // As many members as the job asks for at most.
-int SlotsOf(const JobSpec& spec) { return spec.runtime.workers_max + spec.runtime.servers; }
+int SlotsOf(const JobSpec& spec) {
+  return spec.runtime.workers_max + spec.runtime.servers + FollowersOf(spec.training);
+}
 
 class TrainRun {
  public:
@@ -93,6 +95,7 @@ class TrainRun {
                            .faults_source = request_.faults_source,
                            .workers = request_.spec.runtime.workers_max,
                            .servers = request_.spec.runtime.servers,
+                           .has_follower = FollowersOf(request_.spec.training) > 0,
                            .slots = SlotsOf(request_.spec),
                            .bind_cores = request_.bind_cores,
                            .mlflow = request_.mlflow,

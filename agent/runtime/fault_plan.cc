@@ -12,6 +12,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/base/status.h"
 #include "lib/config/document.h"
+#include "lib/domain/view.h"
 
 namespace muster::agent {
 namespace {
@@ -20,6 +21,7 @@ constexpr double kLongestSeconds = 1e6;
 
 bool IsTarget(absl::string_view name, const ProcessCounts& processes) {
   if (name == kRandomWorker || name == kCoordinatorKey.name) return true;
+  if (name == kFollowerName) return processes.has_follower;
   const bool is_worker = absl::ConsumePrefix(&name, "worker-");
   if (!is_worker && !absl::ConsumePrefix(&name, "server-")) return false;
   int number = 0;
@@ -37,6 +39,7 @@ std::vector<std::string> Range(absl::string_view role, int count) {
 std::string Targets(const ProcessCounts& processes) {
   std::vector<std::string> all = Range("worker", processes.workers);
   for (std::string& servers : Range("server", processes.servers)) all.push_back(std::move(servers));
+  if (processes.has_follower) all.emplace_back(kFollowerName);
   all.insert(all.end(), {kCoordinatorKey.name, kRandomWorker});
   return absl::StrJoin(all, ", ");
 }

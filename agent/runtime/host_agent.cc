@@ -360,7 +360,8 @@ std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) {
                                       absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key))};
   if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
   if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
-  if (spawn.role != Role::kWorker) return command;
+  if (spawn.role == Role::kServer) return command;
+  if (spawn.role == Role::kFollower) command.push_back("--follow");
   command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
   for (const std::string& folder : options_.plugins)
     command.insert(command.end(), {"--plugins", folder});

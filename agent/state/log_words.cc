@@ -17,7 +17,8 @@ struct LogLine {
 };
 
 bool IsMember(absl::string_view word) {
-  return absl::StartsWith(word, "worker-") || absl::StartsWith(word, "server-");
+  return absl::StartsWith(word, "worker-") || absl::StartsWith(word, "server-") ||
+         absl::StartsWith(word, "follower-");
 }
 
 // TIME LEVEL PROGRAM [MEMBER] TEXT, or an object. Nothing: it is no line of a log.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
+#include "lib/domain/view.h"
 
 namespace muster::coordinator {
 
@@ -46,6 +47,8 @@ std::string WithPreparing(const std::string& waits_for, const std::set<std::stri
   std::vector<std::string> workers;
   for (const std::string& name : processes)
     if (absl::StartsWith(name, "worker-")) workers.push_back(name);
+  // It begins when a worker has joined.
+  if (workers.empty() && processes.contains(kFollowerName)) workers.emplace_back(kFollowerName);
   if (waits_for.empty() || workers.empty()) return waits_for;
   if (workers.size() == 1)
     return absl::StrCat(waits_for, "; ", workers[0], " reads its data and makes its model");

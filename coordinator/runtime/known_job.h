@@ -49,8 +49,8 @@ absl::Status NoSuchJob(const std::string& id);
 // kNotFound, as NoSuchJob says it.
 absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id);
 
-// What a job waits for, with those of these processes that are workers: they read their data, which
-// may take minutes, and join only after that. Servers have none to read.
+// What a job waits for, with those of these processes that are workers, or else the follower: they
+// read their data, which may take minutes, and join only after that. Servers have none to read.
 std::string WithPreparing(const std::string& waits_for, const std::set<std::string>& processes);
 
 }  // namespace muster::coordinator

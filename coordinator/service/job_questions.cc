@@ -41,11 +41,9 @@ namespace muster::coordinator {
 
 namespace {
 
-std::string_view RoleName(Role role) { return role == Role::kWorker ? "worker" : "server"; }
-
 JobMember DescribeMember(const MemberStatus& status) {
   JobMember member{.name = status.member.id.name,
-                   .role = std::string(RoleName(status.member.role)),
+                   .role = std::string(NameOfRole(status.member.role)),
                    .rank = status.member.rank.value(),
                    .local_rank = status.member.local_rank,
                    .node = status.member.node,

@@ -81,7 +81,8 @@ const Shape<JobMember>& ShapeOf<JobMember>() {
   static const auto& shape = *new Shape<M>{
       "JobMember",
       "A process that takes part in a job.",
-      {Of("name", &M::name, "worker-0, server-1"), Of("role", &M::role, "worker or server"),
+      {Of("name", &M::name, "worker-0, server-1"),
+       Of("role", &M::role, "worker, server or follower"),
        Of("rank", &M::rank, "its number among those of its role in the view"),
        Of("local_rank", &M::local_rank, "its number among those of its role on its node"),
        Of("node", &M::node, "its machine"),
@@ -393,7 +394,7 @@ const Shape<HostMember>& ShapeOf<HostMember>() {
       *new Shape<M>{"HostMember",
                     "A member that is placed on a host.",
                     {Of("job", &M::job, "of which job"), Of("member", &M::member, "its name"),
-                     Of("role", &M::role, "worker or server"),
+                     Of("role", &M::role, "worker, server or follower"),
                      Of("placement", &M::placement, "number of its placement"),
                      Of("devices", &M::devices, "ids of those that it has"),
                      Of("state", &M::state, "as of a job's members, or absent")}};
