@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/base/version.h"
@@ -84,6 +85,7 @@ class Bench {
     MUSTER_RETURN_IF_ERROR(measures.Bind(layout_));
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
                             measures.Probe(kProbedSamples, Model()));
+    if (training_.validation.by_follower()) MUSTER_RETURN_IF_ERROR(TimeMeasure(measures, report));
     report.validation = CheckedValidation{measures.task().SampleCount(),
                                           measures.task().DataHash(),
                                           measures.task().DataLeftOut(),
@@ -93,6 +95,20 @@ class Bench {
       pairs.push_back(sum.counts.empty() ? muster::Measure{sum.sum, sum.weight}
                                          : AucOf(sum.counts));
     report.validation->values = ValuesOf(MetricsIn(measures.sum_tensors()), pairs);
+    return absl::OkStatus();
+  }
+
+  // Once more, as the first one may have made things ready.
+  absl::Status TimeMeasure(LaneMeasures& measures, CheckReport& report) {
+    const int64_t before = MemoryNow().now;
+    ForgetPeak();
+    const auto begin = std::chrono::steady_clock::now();
+    MUSTER_RETURN_IF_ERROR(measures.Probe(kProbedSamples, Model()).status());
+    const uint64_t samples = measures.task().SampleCount();
+    report.follower = CheckedFollower{Seconds(std::chrono::steady_clock::now() - begin) *
+                                      static_cast<double>(samples) /
+                                      static_cast<double>(std::min(kProbedSamples, samples))};
+    measure_memory_ = std::max<int64_t>(0, MemoryNow().peak - before);
     return absl::OkStatus();
   }
 
@@ -149,7 +165,7 @@ class Bench {
     const int64_t slots = SlotCount(training_) * layout_.parameter_elements() * kFloat;
     const int64_t workers = std::min<int64_t>(runtime_.workers_max, training_.lanes);
     const int64_t owners = applies ? workers : std::max(runtime_.servers, 1);
-    const auto lanes = static_cast<uint64_t>(CeilDiv(training_.lanes, workers));
+    const auto lanes = static_cast<uint64_t>(LanesOfWorker());
     const int64_t held = MostLanesHeld(spec_);
     CheckedMemory memory;
     memory.program = program_ + kOfAMember;
@@ -162,10 +178,29 @@ class Bench {
     memory.lane = lane_memory_ * (phases_.empty() ? 1 : held);
     // What comes of the workers waits for its sum; two states, the slots, and a copy of its part.
     if (!applies) memory.server = CeilDiv(flat * (2 + workers) + slots + (flat + slots), owners);
+    // It reads values alone.
+    if (training_.validation.by_follower())
+      memory.follower = memory.program + flat + measure_memory_;
     return memory;
   }
 
+  // Without the time for results and updates, which a lane does not show.
+  void CompareWithSteps(CheckReport& report) const {
+    if (!report.follower) return;
+    const double step = report.lane.seconds * static_cast<double>(LanesOfWorker());
+    report.follower->steps = step > 0 ? report.follower->seconds / step : 0;
+    const auto delay = static_cast<double>(training_.validation.delay);
+    if (report.follower->steps <= delay) return;
+    report.notes.push_back(absl::StrFormat(
+        "validation.delay: training may wait for the follower, as a measure takes about as long as "
+        "%.0f steps; write more than these, or measure fewer samples",
+        report.follower->steps));
+  }
+
  private:
+  int64_t LanesOfWorker() const {
+    return CeilDiv(training_.lanes, std::min<int64_t>(runtime_.workers_max, training_.lanes));
+  }
   absl::Span<float> Model() const {
     return state_->all().first(static_cast<size_t>(layout_.model_elements()));
   }
@@ -236,6 +271,7 @@ class Bench {
   FlatPtr state_, gradient_;
   int64_t program_ = 0;
   int64_t lane_memory_ = 0;
+  int64_t measure_memory_ = 0;
 };
 
 void Judge(CheckReport& report) {
@@ -273,6 +309,8 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
         "the task has ", report.samples, " samples; 1 to ", kMostSamples, " are allowed"));
   for (const TensorSpec& tensor : report.tensors)
     if (tensor.kind == TensorKind::kParameter) report.parameters += tensor.Elements();
+  if (const absl::Status fits = CheckDelay(spec.training, report.samples); !fits.ok())
+    return absl::FailedPreconditionError(fits.message());
   report.steps_per_epoch = StepsPerEpoch(spec.training, report.samples);
   report.steps = TotalSteps(spec.training, report.samples);
   std::vector<TensorSpec> tensors = report.tensors;
@@ -298,6 +336,7 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   report.notes = NotesOn(spec);
   if (std::string note = NoteOnBatchNorm(spec.training, report.tensors); !note.empty())
     report.notes.push_back(std::move(note));
+  bench.CompareWithSteps(report);
   return report;
 }
 

@@ -39,7 +39,8 @@ struct CheckedMemory {
   int64_t copies = 0;   // of its part of a checkpoint, on the way to the disk
   int64_t lane = 0;     // what lanes take at most while they run: one, or all that meet in phases
   int64_t worker() const { return program + state + slots + sums + copies + lane; }
-  int64_t server = 0;  // 0: the job has none
+  int64_t server = 0;    // 0: the job has none
+  int64_t follower = 0;  // likewise
 };
 
 // Where the job begins with the values of a file.
@@ -69,6 +70,12 @@ struct CheckedValidation {
   std::vector<MetricValue> values;  // of the first weights, over the first samples
 };
 
+// How a follower keeps up, of a job that has one. Estimates, by a few samples and the first lane.
+struct CheckedFollower {
+  double seconds = 0;  // to measure one state
+  double steps = 0;    // that a worker does in that time
+};
+
 struct CheckReport {
   JobSpec spec;
   std::string plugin;  // empty: the task is part of Muster
@@ -80,6 +87,7 @@ struct CheckReport {
   std::vector<TensorSpec> phases{};  // that lanes meet in (sync_batch_norm)
   std::optional<uint64_t> bytes{};   // of the data's files; nothing: the task makes its data
   std::optional<CheckedValidation> validation{};
+  std::optional<CheckedFollower> follower{};
   std::optional<CheckedInitial> initial{};
   int64_t steps_per_epoch = 0;
   int64_t steps = 0;  // of the job

@@ -64,6 +64,7 @@ std::string MemoryLine(const CheckedMemory& m, bool phases) {
   add(phases ? "lanes" : "a lane", m.lane);
   if (m.server > 0)
     absl::StrAppend(&text, "; a server, beside its program, about ", Size(m.server));
+  if (m.follower > 0) absl::StrAppend(&text, "; the follower about ", Size(m.follower));
   return text;
 }
 
@@ -154,6 +155,11 @@ std::string CheckAsText(const CheckReport& report) {
                                         "for each other; a worker holds up to ",
                                         MostLanesHeld(report.spec), " of them at once"));
   text += Line("first lane", LaneLine(report.lane));
+  if (report.follower)
+    text += Line("follower", absl::StrFormat("measures a state in about %.3g s, as long as %.2g "
+                                             "steps; takes effect after %d",
+                                             report.follower->seconds, report.follower->steps,
+                                             training.validation.delay));
   text += Line("memory", MemoryLine(report.memory, !report.phases.empty()));
   if (!report.gradients.empty())
     text += (report.phases.empty() ? "gradient\n" : "gradient of the first two lanes\n") +
@@ -213,6 +219,9 @@ std::string CheckAsJson(const CheckReport& report) {
                     {"slots", m.slots},     {"sums", m.sums},       {"copies", m.copies},
                     {"lane", m.lane}};
   if (m.server > 0) json["memory"]["server"] = m.server;
+  if (m.follower > 0) json["memory"]["follower"] = m.follower;
+  if (report.follower)
+    json["follower"] = {{"seconds", report.follower->seconds}, {"steps", report.follower->steps}};
   for (const CheckedGradient& g : report.gradients)
     json["gradients"].push_back({{"tensor", Printable(g.tensor)},
                                  {"element", g.element},
