@@ -18,6 +18,9 @@ tls         the same with certificates and without: two workers of one host of a
 recovery    seconds from SIGKILL of a worker to the next complete step, and from the start of a
             killed coordinator's next process until it is ready
 checkpoint  seconds that training stands still for one checkpoint of examples/code-lm.yaml
+validation  what it costs a step of that on one worker that its model is measured every ten steps with
+            a thousandth of its data: by the worker itself, or by a follower, which needs a processor
+            of its own; its checkpoints are part of its cost
 
 Variants of a figure alternate, round by round, so that a change of the machine's load meets all.
 Nothing else should run meanwhile.
@@ -280,8 +283,36 @@ def checkpoint(options):
     yield 'stall of a worker for one checkpoint of code-lm', 's', stalls
 
 
+def measure_windows(options, words, cadence):
+    """Seconds of a step, over five whole times from one measured state to the next."""
+    run = Run(options, CODE_LM, 60, ['--workers', '1', *words])
+    times = [now for now, event in run.events() if event['event'] == 'step']
+    return (times[-1] - times[-1 - 5 * cadence]) / (5 * cadence)
+
+
+def validation(options):
+    cadence = length(options, 10)
+    nothing = ['--set', 'data.validation_share=0.001']
+    measured = [*nothing, '--set', f'validation.every_steps={cadence}']
+    variants = {
+        'without validation': nothing,
+        'on: workers': measured,
+        'on: follower': [*measured, '--set', 'validation.on=follower', '--set', f'validation.delay={cadence}'],
+    }
+    found = {name: [] for name in variants}
+    for _ in range(options.rounds):
+        for name, words in variants.items():
+            found[name].append(measure_windows(options, words, cadence))
+    without = found.pop('without validation')
+    yield 'code-lm step, without validation', 's', without
+    for name, runs in found.items():
+        yield f'code-lm step, validation {name}', 's', runs
+        yield f'  validation {name} costs of a step', '%', [100 * (a / b - 1) for a, b in zip(runs, without)]
+
+
 def main():
-    figures = {'steps': steps, 'finite': finite, 'tls': tls, 'recovery': recovery, 'checkpoint': checkpoint}
+    figures = {'steps': steps, 'finite': finite, 'tls': tls, 'recovery': recovery, 'checkpoint': checkpoint,
+               'validation': validation}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('figure', nargs='*', help=', '.join(figures))
     parser.add_argument('--rounds', type=int, default=3)

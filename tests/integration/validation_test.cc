@@ -1,6 +1,5 @@
 // Validation (docs/decisions/0093) with real processes: what is measured and what follows from it
 // are the same bits whoever computes, applies, dies and takes over.
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "lib/base/exit_codes.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/measured.h"
 
 namespace muster::integration {
 namespace {
@@ -18,34 +18,10 @@ using testing::HasSubstr;
 
 constexpr int kLanes = 6, kSteps = 16;
 
-std::string HeldOut() {
-  std::string text;
-  for (int i = 0; i < 90; ++i) absl::StrAppend(&text, "a server sums ", i * i, " lanes. ");
-  return text;
-}
-
-struct Measured {
-  int64_t step = 0;
-  double loss = 0;
-  bool operator==(const Measured&) const = default;
-};
-
-// As metrics.jsonl tells, which is written within a second of the end.
-std::vector<Measured> MeasuredIn(const std::string& dir, const TrainRun& run) {
-  std::ifstream lines(absl::StrCat(dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
-  std::vector<Measured> measured;
-  for (std::string line; std::getline(lines, line);) {
-    const auto step = nlohmann::json::parse(line);
-    if (step.contains("validation.loss"))
-      measured.push_back({step.value("step", int64_t{-1}), step.value("validation.loss", -1.0)});
-  }
-  return measured;
-}
-
 class ValidationTest : public testing::Test {
  protected:
   ValidationTest() {
-    WriteFile(folder_ / "held-out/text.txt", HeldOut());
+    WriteFile(folder_ / "held-out/text.txt", HeldOutText());
     settings_ = {"validation.every_steps=4",
                  absl::StrCat("validation.paths=[", folder_ / "held-out", "]")};
   }
@@ -122,11 +98,7 @@ TEST_F(ValidationTest, APlateauCutsTheRateOnAllWorkersAtOneStep) {
   options.faults = {"{at_point: \"forward:17\", kill: worker-1}"};
   const TrainRun run = Train(options);
   ExpectSameBits(run, options.dir, calm.result.value("digest", "none"));
-  std::ifstream lines(
-      absl::StrCat(options.dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
-  std::vector<double> rates;
-  for (std::string line; std::getline(lines, line);)
-    rates.push_back(nlohmann::json::parse(line).value("learning_rate", -1.0));
+  const std::vector<double> rates = RatesIn(options.dir, run);
   ASSERT_EQ(rates.size(), size_t{kSteps});
   for (size_t s = 0; s < rates.size(); ++s)
     EXPECT_EQ(rates[s], s <= 8 ? 0.003 : s <= 12 ? 0.0015 : 0.00075) << "step " << s;
