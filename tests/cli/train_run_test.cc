@@ -1167,6 +1167,17 @@ TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {
   Run();
   EXPECT_EQ(options_.workers, 3);
   EXPECT_EQ(options_.servers, 2);
+  EXPECT_FALSE(options_.has_follower);
+  EXPECT_EQ(options_.slots, 5);
+}
+
+TEST_F(JobRunTest, AFollowerHasASlotAndMayBeNamed) {
+  spec_.runtime.workers_max = 3;
+  spec_.training.validation = {.every_steps = 5, .on = MeasuredOn::kFollower};
+  Set([&](Answers& a) { a.refuse = absl::InvalidArgumentError("enough"); });
+  Run();
+  EXPECT_TRUE(options_.has_follower);
+  EXPECT_EQ(options_.slots, 4);
 }
 
 TEST_F(JobRunTest, ADemoThatIsTooShortIsRefused) {

@@ -47,6 +47,21 @@ TEST(FaultPlanTest, ReadsAListAlone) {
   EXPECT_EQ(plan->faults.size(), 1u);
 }
 
+TEST(FaultPlanTest, NamesTheFollowerOfAJobThatHasOne) {
+  ProcessCounts processes = kProcesses;
+  processes.has_follower = true;
+  const char plan[] = "- {at_point: \"measuring:2\", kill: follower-0}";
+  const auto read = ParseFaultPlan(plan, "plan.yaml", processes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->faults.at(0).target, "follower-0");
+  EXPECT_THAT(std::string(ParseFaultPlan(plan, "plan.yaml", kProcesses).status().message()),
+              HasSubstr("'follower-0' is not a process of this job"));
+  EXPECT_THAT(
+      std::string(
+          ParseFaultPlan("- {at_step: 1, kill: follower-1}", "plan.yaml", processes).status().message()),
+      HasSubstr("it has: worker-0 to worker-2, server-0, follower-0, coordinator, random worker"));
+}
+
 struct BadPlan {
   std::string yaml;
   std::string says;
