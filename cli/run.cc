@@ -21,6 +21,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/job_id.h"
+#include "lib/domain/validation.h"
 #include "lib/launch/host_list.h"
 
 namespace muster::cli {
@@ -57,11 +58,9 @@ absl::StatusOr<std::string> FolderOf(const RunArguments& arguments, const Launch
 
 // As many members as there may be on all hosts, evenly.
 absl::StatusOr<int> SlotsOf(const LaunchPlan& plan, const JobSpec& spec) {
-  const RuntimeSpec& runtime = spec.runtime;
-  const int others = runtime.servers + FollowersOf(spec.training);
-  const int most = runtime.workers_max + others;
+  const int most = MostMembersOf(spec);
   const int slots = plan.slots.value_or((most + plan.hosts_min - 1) / plan.hosts_min);
-  const int64_t least = int64_t{runtime.workers_min} + others;
+  const int64_t least = LeastMembersOf(spec);
   if (int64_t{slots} * plan.hosts_max >= least) return slots;
   return absl::InvalidArgumentError(absl::StrCat(
       "the job needs room for ", least, " members, but ", Plural(plan.hosts_max, "host"), " of ",

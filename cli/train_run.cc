@@ -29,6 +29,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/notes.h"
+#include "lib/domain/validation.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -51,11 +52,6 @@ constexpr char kWorkerPrefix[] = "worker-";
 constexpr char kCoordinatorsWord[] = "";  // in place of the worker that has told a step
 
 Time Now() { return std::chrono::steady_clock::now(); }
-
-// As many members as the job asks for at most.
-int SlotsOf(const JobSpec& spec) {
-  return spec.runtime.workers_max + spec.runtime.servers + FollowersOf(spec.training);
-}
 
 class TrainRun {
  public:
@@ -96,7 +92,7 @@ class TrainRun {
                            .workers = request_.spec.runtime.workers_max,
                            .servers = request_.spec.runtime.servers,
                            .has_follower = FollowersOf(request_.spec.training) > 0,
-                           .slots = SlotsOf(request_.spec),
+                           .slots = MostMembersOf(request_.spec),
                            .bind_cores = request_.bind_cores,
                            .mlflow = request_.mlflow,
                            .lease = request_.lease,

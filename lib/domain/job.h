@@ -139,11 +139,6 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// Processes of a job that measure its model beside the workers: 0 or 1.
-inline int32_t FollowersOf(const TrainingSpec& training) {
-  return training.validation.by_follower() ? 1 : 0;
-}
-
 // All slots of a job: the optimizer's, and then the moving average where one is kept.
 int SlotCount(const TrainingSpec& training);
 
