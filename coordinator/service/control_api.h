@@ -31,7 +31,7 @@ struct JobMember {
   std::string address;
   std::string incarnation;
   std::vector<int32_t> lanes;
-  std::string state;  // joined, forming, active, spare
+  std::string state;  // joined, forming, active, spare, follows
   std::string phase;
   int64_t step = 0;
 };

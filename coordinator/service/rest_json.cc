@@ -90,7 +90,7 @@ const Shape<JobMember>& ShapeOf<JobMember>() {
        Of("address", &M::address, "where its peers reach it"),
        Of("incarnation", &M::incarnation, "of the process: another one has another"),
        Of("lanes", &M::lanes, "the lanes that it computes"),
-       Of("state", &M::state, "joined, forming, active or spare"),
+       Of("state", &M::state, "joined, forming, active, spare or follows"),
        Of("phase", &M::phase, "what it does or waits for"),
        Of("step", &M::step, "the step that it is in")}};
   return shape;

@@ -57,8 +57,9 @@ TEST(FaultPlanTest, NamesTheFollowerOfAJobThatHasOne) {
   EXPECT_THAT(std::string(ParseFaultPlan(plan, "plan.yaml", kProcesses).status().message()),
               HasSubstr("'follower-0' is not a process of this job"));
   EXPECT_THAT(
-      std::string(
-          ParseFaultPlan("- {at_step: 1, kill: follower-1}", "plan.yaml", processes).status().message()),
+      std::string(ParseFaultPlan("- {at_step: 1, kill: follower-1}", "plan.yaml", processes)
+                      .status()
+                      .message()),
       HasSubstr("it has: worker-0 to worker-2, server-0, follower-0, coordinator, random worker"));
 }
 

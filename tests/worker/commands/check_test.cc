@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -127,6 +128,67 @@ TEST(CheckTest, CountsTheBuffersOfAWorkerAndOfAServer) {
   const CheckedMemory memory = Check(spec, task, nullptr, {})->memory;
   EXPECT_EQ(memory.slots, 0);
   EXPECT_EQ(memory.server, (4 * 48 + 2 * 32 + (48 + 2 * 32)) * 4);
+}
+
+// A measure takes as long as several steps: each sample that is measured is looked at so often.
+class Measuring final : public Task, public Evaluates {
+ public:
+  std::vector<TensorSpec> Tensors() const override { return task_.Tensors(); }
+  uint64_t SampleCount() const override { return 1000; }
+  std::string DataHash() const override { return "fedcba9876543210fedcba9876543210"; }
+  absl::Status Bind(const FlatSpace& space) override { return task_.Bind(space); }
+  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
+    return task_.Initialize(seed, parameters);
+  }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    return task_.RunLane(input, std::move(sink));
+  }
+  std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float> values) override {
+    TaskMetricSum sum;
+    for (int again = 0; again < 100'000; ++again)
+      sum.sum += static_cast<double>(values[static_cast<size_t>(again) % values.size()]);
+    sum.weight = static_cast<double>(samples.size());
+    return std::vector<TaskMetricSum>{sum};
+  }
+
+ private:
+  Pulling task_{Fault::kNone};
+};
+
+TEST(CheckTest, SaysHowLongAFollowerNeedsAndWhatMemory) {
+  SetFloatEnvironment();
+  Pulling task(Fault::kNone);
+  JobSpec spec = Spec();
+  spec.training.validation = {.every_steps = 3, .on = MeasuredOn::kFollower, .delay = 2};
+  const auto measures =
+      LaneMeasures::Make(std::make_unique<Measuring>(), spec.training, task.Tensors()).value();
+  const absl::StatusOr<CheckReport> report = Check(spec, task, measures.get(), {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_TRUE(report->follower);
+  EXPECT_GT(report->follower->seconds, 0);
+  EXPECT_GT(report->follower->steps, 2);
+  EXPECT_THAT(report->notes, testing::Contains(HasSubstr("validation.delay: training may wait")));
+  // 48 elements of the model, and 32 of sums.
+  EXPECT_GE(report->memory.follower, report->memory.program + (48 + 32) * 4);
+  EXPECT_THAT(CheckAsText(*report), HasSubstr("; the follower about "));
+  EXPECT_THAT(CheckAsText(*report), HasSubstr("takes effect after 2"));
+  const auto json = nlohmann::json::parse(CheckAsJson(*report));
+  EXPECT_EQ(json["memory"]["follower"], report->memory.follower);
+  EXPECT_GT(json["follower"]["steps"], 2);
+  spec.training.validation.on = MeasuredOn::kWorkers;
+  EXPECT_FALSE(Check(spec, task, measures.get(), {})->follower);
+}
+
+TEST(CheckTest, ADelayThatNoStepCanKeepIsSaid) {
+  SetFloatEnvironment();
+  Pulling task(Fault::kNone);
+  JobSpec spec = Spec();
+  spec.training.validation = {.every_epochs = 1, .on = MeasuredOn::kFollower, .delay = 4};
+  const absl::Status refused = Check(spec, task, nullptr, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("validation.delay: 4 is more than the 3"));
 }
 
 TEST(CheckTest, ARightGradientAgreesAtEveryEntry) {
