@@ -414,11 +414,11 @@ void Trainer::Do(const DoStepBoundary& command) {
   parts_.events->Post(std::move(taken));
 }
 
-// Neither its slots nor the sums: what is measured is the model.
+// The model alone: neither slots nor what stands behind it in the flat space.
 absl::StatusOr<StateMemory> Trainer::LoadMeasured(const Manifest& manifest) {
   Make make{manifest.lineage, manifest.step, manifest, {}, /*slots=*/false};
   for (int32_t c = 0; c < setup_->layout.chunk_count(); ++c)
-    if (setup_->layout.chunk(ChunkId(c)).kind != TensorKind::kSum) make.chunks.emplace_back(c);
+    if (IsOfModel(setup_->layout.chunk(ChunkId(c)).kind)) make.chunks.emplace_back(c);
   return LoadState(*setup_, make, [this] { GoOn(); });
 }
 
