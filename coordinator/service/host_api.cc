@@ -50,7 +50,7 @@ void AddJob(const JobStatus& status, const std::string& scope,
     if (!is_seen) continue;
     host->second.members.push_back({.job = job.id,
                                     .member = name,
-                                    .role = std::string(NameOfRole(placement.role)),
+                                    .role = NameOfRole(placement.role),
                                     .placement = placement.number.value(),
                                     .state = states.contains(name) ? states[name] : "absent",
                                     .devices = placement.devices});

@@ -32,6 +32,7 @@
 #include "lib/domain/labels.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/member_name.h"
+#include "lib/domain/role_name.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
 #include "lib/task/registry.h"
@@ -43,7 +44,7 @@ namespace {
 
 JobMember DescribeMember(const MemberStatus& status) {
   JobMember member{.name = status.member.id.name,
-                   .role = std::string(NameOfRole(status.member.role)),
+                   .role = NameOfRole(status.member.role),
                    .rank = status.member.rank.value(),
                    .local_rank = status.member.local_rank,
                    .node = status.member.node,

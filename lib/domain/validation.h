@@ -124,7 +124,7 @@ class SumPlaces {
   // What a lane brings: `terms` was all +0.0. Exact: sums to 2^-48, weights to 2^-12, and counts
   // below 2^24.
   void Write(absl::Span<const TaskMetricSum> measured, absl::Span<float> terms) const;
-  // What a lane of a job that leaves out brings besides: positions in the step's samples.
+  // Likewise, of a job that leaves out: positions in the step's samples.
   void WriteLeftOut(absl::Span<const uint64_t> positions, absl::Span<float> terms) const;
   // In place of what lanes brought, which are zeros where a follower measures. `sums`: of as many
   // metrics; what is left out stays as it is.

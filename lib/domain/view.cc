@@ -5,10 +5,6 @@
 
 namespace muster {
 
-absl::string_view NameOfRole(Role role) {
-  return role == Role::kWorker ? "worker" : role == Role::kServer ? "server" : "follower";
-}
-
 LaneHolders::LaneHolders(std::initializer_list<MemberId> by_lane) {
   for (const MemberId& holder : by_lane) {
     const auto known = std::find(members_.begin(), members_.end(), holder);

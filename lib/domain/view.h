@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "lib/base/ids.h"
 #include "lib/domain/job.h"
 
@@ -49,8 +48,6 @@ class LaneHolders {
   std::vector<MemberId> members_;
   std::vector<int32_t> by_lane_;
 };
-
-absl::string_view NameOfRole(Role role);  // worker, server, follower
 
 struct ViewMember {
   MemberId id;

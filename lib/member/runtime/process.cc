@@ -18,6 +18,7 @@
 #include "lib/base/this_process.h"
 #include "lib/base/version.h"
 #include "lib/domain/member_name.h"
+#include "lib/domain/role_name.h"
 #include "lib/identity/identity_source.h"
 #include "lib/log/log.h"
 
@@ -107,7 +108,7 @@ absl::StatusOr<std::unique_ptr<MemberProcess>> MemberProcess::Start(
 
 absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters* moved) {
   metrics_ = std::make_unique<Metrics>(
-      ConstantLabels{options_.job, std::string(NameOfRole(options_.role)), options_.name},
+      ConstantLabels{options_.job, NameOfRole(options_.role), options_.name},
       kVersion);
   http::ServerOptions serving;
   // Metrics are plain text also where all else is not: whoever binds them elsewhere opens them.
