@@ -23,7 +23,7 @@ namespace muster {
 enum class MeetingFault { kNone, kOtherOrder, kTwice, kEndsEarly, kNotFinite, kAllLeftOut };
 inline constexpr uint64_t kFaultySample = 5;
 
-class MeetingTask final : public Task, public Syncs {
+class MeetingTask : public Task, public Syncs {
  public:
   MeetingTask(uint64_t samples, size_t phases, MeetingFault fault = MeetingFault::kNone)
       : samples_(samples), phases_(phases), fault_(fault) {}

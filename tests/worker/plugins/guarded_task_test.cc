@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <functional>
+#include <memory>
 #include <new>
 #include <ostream>
 #include <string>
@@ -14,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "lib/domain/layout.h"
 #include "lib/kernels/float_env.h"
+#include "tests/support/meeting_task.h"
 #include "tests/worker/plugins/name_of.h"
 #include "tests/worker/plugins/odd_task.h"
 #include "tests/worker/tasks/lane_rig.h"
@@ -215,6 +217,27 @@ TEST(GuardedTask, WhatIsThrownWhenItPreparesIsAnError) {
     EXPECT_THAT(std::string(prepared.message()), HasSubstr(row.says));
     EXPECT_TRUE(FloatEnvironmentIsSet());
   }
+}
+
+// One that calls what it learns a phase.
+class NoPhase final : public MeetingTask {
+ public:
+  NoPhase() : MeetingTask(7, 2) {}
+  std::vector<TensorSpec> Phases() const override { return {{"weight", {3}}}; }
+};
+
+TEST(GuardedTask, PhasesAreToldOnAndAreOfTheirKind) {
+  const auto meeting = MakeGuarded("meeting", OnBadSample::kStop,
+                                   [] { return std::make_unique<MeetingTask>(7, 2); });
+  ASSERT_TRUE(meeting.ok()) << meeting.status();
+  ASSERT_NE((*meeting)->syncs(), nullptr);
+  EXPECT_EQ((*meeting)->syncs()->Phases(), MeetingTask(7, 2).Phases());
+  EXPECT_EQ(Make("as it should").value()->syncs(), nullptr);
+  const auto wrong =
+      MakeGuarded("wrong", OnBadSample::kStop, [] { return std::make_unique<NoPhase>(); });
+  EXPECT_EQ(wrong.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(wrong.status().message()),
+              HasSubstr("task wrong tells phase 'weight', which is no phase"));
 }
 
 }  // namespace
