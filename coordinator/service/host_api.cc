@@ -11,6 +11,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/config/field_error.h"
+#include "lib/domain/role_name.h"
 
 namespace muster::coordinator {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
 #include "lib/checkpoint/load.h"
+#include "lib/domain/role_name.h"
 #include "lib/optim/optim.h"
 #include "lib/task/counting.h"
 #include "lib/wire/message_codec.h"
@@ -201,8 +202,17 @@ void TestCoordinator::TellEnvironment() {
 void TestCoordinator::Handle(const coordinator::Input& input) {
   for (const coordinator::Action& action : machine_.Handle(input, clock_.Now())) Do(action);
   TellEnvironment();
+  NoteWhatIsAwaited();
   std::vector<coordinator::Input> more = std::exchange(inputs_, {});
   for (const coordinator::Input& next : more) Handle(next);
+}
+
+void TestCoordinator::NoteWhatIsAwaited() {
+  for (const coordinator::JobStatus& status : machine_.jobs().Status()) {
+    MutexLock lock(mutex_);
+    waits_for_ = status.waits_for;
+    changed_.NotifyAll();
+  }
 }
 
 void TestCoordinator::Send(const MemberId& to, const FromCoordinator& message) {
@@ -293,6 +303,10 @@ void TestCoordinator::AwaitStep(Step step) {
   });
 }
 
+void TestCoordinator::AwaitWaits(const std::string& wanted) {
+  Await([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return waits_for_ == wanted; });
+}
+
 void TestCoordinator::AwaitTold(const std::string& part) {
   Await([&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::any_of(told_.begin(), told_.end(),
@@ -321,40 +335,46 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
       host_(absl::StrCat(options.name, ".", id_.incarnation.hi)),
       transport_(std::make_unique<TestTransport>(network.MakeTransport(host_), options.spoil,
                                                  held_at_most_)),
-      metrics_({options.job, options.role == Role::kWorker ? "worker" : "server", options.name},
-               "test"),
+      metrics_({options.job, NameOfRole(options.role), options.name}, "test"),
       reporter_(-1, options.name),
       failpoints_([this](absl::string_view) {
         fired_ = true;
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  listener_ = transport_
-                  ->Listen(absl::StrCat(options.name, ":0"),
-                           PeerSessions::AcceptInto(events_, next_link_, options.held_bytes))
-                  .value();
+  const bool follows = options.role == Role::kFollower;
+  if (!follows)
+    listener_ = transport_
+                    ->Listen(absl::StrCat(options.name, ":0"),
+                             PeerSessions::AcceptInto(events_, next_link_, options.held_bytes))
+                    .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
-  exchange.place = {id_, {}, options.role, "host", listener_->Address()};
+  exchange.place = {id_, {}, options.role, "host", follows ? "" : listener_->Address()};
   exchange.coordinator = coordinator;
   exchange.held_bytes = options.held_bytes;
   ExchangeParts parts;
   parts.transport = transport_.get();
   parts.events = events_;
   parts.next_link = next_link_;
-  parts.train = options.role == Role::kWorker ? &port_ : nullptr;
+  parts.train = options.role == Role::kServer ? nullptr : &port_;
   parts.copied = &copied_;
   parts.metrics = &metrics_;
   parts.failpoints = &failpoints_;
   parts.reporter = &reporter_;
-  exchange_ = std::make_unique<Exchange>(exchange, parts);
+  if (follows) {
+    follower_ = std::make_unique<FollowerExchange>(exchange, parts);
+  } else {
+    exchange_ = std::make_unique<Exchange>(exchange, parts);
+  }
   exchange_thread_ = std::thread([this] {
     try {
-      exit_code_ = exchange_->Run();
+      exit_code_ = follower_ ? follower_->Run() : exchange_->Run();
     } catch (const CutOff&) {
       port_.box.Close();
     }
     exchange_.reset();  // its sessions break
+    follower_.reset();
   });
   if (options.role == Role::kServer) return;
   worker::TrainerParts train;
@@ -363,6 +383,7 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
   train.copied = &copied_;
   train.metrics = &metrics_;
   train.failpoints = &failpoints_;
+  train.follows = follows;
   train.make_task = options.make_task;
   if (!train.make_task)
     train.make_task = [](const TrainingSpec& training, DataPart) { return MakeCounting(training); };

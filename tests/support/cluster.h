@@ -16,6 +16,7 @@
 #include "lib/base/mailbox.h"
 #include "lib/base/mutex.h"
 #include "lib/member/runtime/exchange.h"
+#include "lib/member/runtime/follower_exchange.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/loop/loop_network.h"
 #include "worker/runtime/trainer.h"
@@ -36,6 +37,8 @@ class TestCoordinator {
   coordinator::JobJournal AwaitEnd(const std::string& id);
   // Waits until a record of a step at or after this is in the ledger.
   void AwaitStep(Step step);
+  // Waits until the one job says that it waits for this.
+  void AwaitWaits(const std::string& wanted);
   // Waits until something was told whose text holds this.
   void AwaitTold(const std::string& part);
 
@@ -58,6 +61,7 @@ class TestCoordinator {
   void Send(const MemberId& to, const FromCoordinator& message);
   void Do(const coordinator::Action& action);
   void TellEnvironment();
+  void NoteWhatIsAwaited();
   void Explain();
   // `done` is called with mutex_ held, which the analysis cannot see here.
   template <class F>
@@ -84,6 +88,7 @@ class TestCoordinator {
   std::vector<StepRecord> records_ ABSL_GUARDED_BY(mutex_);
   std::vector<Manifest> manifests_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> told_ ABSL_GUARDED_BY(mutex_);
+  std::string waits_for_ ABSL_GUARDED_BY(mutex_);  // the last job
   std::thread thread_;
 };
 
@@ -97,7 +102,7 @@ struct TestMemberOptions {
   size_t held_bytes = kMaxHeldBytes;  // of what another sent, and was not dealt with yet
 };
 
-// A worker or a server: its threads run until the job ends or it is cut off.
+// A worker, a server or a follower: its threads run until the job ends or it is cut off.
 class TestMember {
  public:
   TestMember(LoopNetwork& network, const std::string& coordinator, TestMemberOptions options);
@@ -131,8 +136,9 @@ class TestMember {
   Reporter reporter_;
   std::atomic<bool> fired_{false};
   Failpoints failpoints_;
-  std::unique_ptr<Listener> listener_;
-  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Listener> listener_;  // not of a follower
+  std::unique_ptr<Exchange> exchange_;  // or
+  std::unique_ptr<FollowerExchange> follower_;
   std::unique_ptr<worker::Trainer> trainer_;
   std::atomic<int> exit_code_{-1};
   std::thread exchange_thread_, train_thread_;
