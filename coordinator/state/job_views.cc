@@ -262,7 +262,7 @@ void JobRun::Plan() {
   if (const std::string why_not = WhyNoFork(input); planned.rewind && !why_not.empty())
     return End(JobPhase::kFailed, why_not, input.checkpoint ? kExitBadConfiguration : kExitBadData);
   const bool anew = journal_.resumes && resume.kind == ResumeKind::kNever;
-  if (planned.rewind && !input.checkpoint && checkpoints_.passed_over() && !anew)
+  if (planned.rewind && !input.checkpoint && checkpoints_.passed_over() && !anew && !lost)
     return End(JobPhase::kFailed,
                "no checkpoint can be loaded any more, and no member holds the state; put the files "
                "back, or start anew with resume: never",
