@@ -145,7 +145,7 @@ absl::StatusOr<PlacementEntry> DecodePlacement(std::string_view bytes) {
   bool is_server = false;
   read.Flag("server", is_server);
   bool is_follower = false;
-  read.Flag("follower", is_follower);
+  if (read.Find("follower") != nullptr) read.Flag("follower", is_follower);
   placement.role = is_server ? Role::kServer : is_follower ? Role::kFollower : Role::kWorker;
   int64_t number = 0;
   read.Number("number", number);

@@ -604,6 +604,7 @@ Json AnswerSchemas() {
   Add<ParentInfo>(schemas);
   Add<JobAudit>(schemas);
   Add<JobAudit::Fork>(schemas);
+  Add<PluginUse>(schemas);
   Add<JobLedger>(schemas);
   Add<LedgerStep>(schemas);
   Add<LedgerLane>(schemas);

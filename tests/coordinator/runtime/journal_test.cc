@@ -76,7 +76,8 @@ JobJournal EverythingSet() {
       {"worker-0",
        {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}, /*leaving=*/true, {"0", "G-1"}}},
       {"worker-1", {Role::kWorker, std::nullopt, {}}},
-      {"server-0", {Role::kServer, "", {}}}};
+      {"server-0", {Role::kServer, "", {}}},
+      {"follower-0", {Role::kFollower, std::nullopt, {}}}};
   job.signatures = {{{1, 2}, {PlacementNumber(77), "host-a", "00ff"}},
                     {{3, ~0ull}, {PlacementNumber(70), "host-b", "ff00"}}};
   job.left_out = {"host-b", "host-c"};

@@ -64,6 +64,8 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetGauge("muster_host_slots", "used");
   metrics.GetGauge("muster_host_devices", "used");
   metrics.GetGauge("muster_records_pending");
+  metrics.GetCounter("muster_measures_total");
+  metrics.GetHistogram("muster_measure_seconds");
   metrics.GetCounter("muster_http_requests_total", "200");
   metrics.GetCounter("muster_sse_dropped_total");
   metrics.GetCounter("muster_webhook_deliveries_total", "delivered");
