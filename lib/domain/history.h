@@ -28,8 +28,7 @@ struct HistoryStep {
   std::optional<int64_t>
       samples;                    // that the job has used with it; nothing: no job can have so many
   std::optional<double> seconds;  // since the step before; nothing: that is of another view
-  std::vector<MetricValue>
-      validation{};  // of the state that the step began with, where it measured
+  std::vector<MetricValue> validation{};  // that the step brought (docs/decisions/0111)
 };
 
 // As one line of metrics.jsonl, with its end.
