@@ -191,6 +191,7 @@ struct Filled {
   void operator()(Join& said) const { said = join; }
   void operator()(AgentHello& hello) const { hello = HelloOf("alpha"); }
   void operator()(SegmentWritten& written) const { written.segment.file = "part"; }
+  void operator()(Measured& measured) const { measured.sums.floats.resize(16); }
   void operator()(ProcessExited& exited) const { exited.name = join.id.name; }
   void operator()(LogLines& lines) const { lines.name = join.id.name; }
   void operator()(SignMember& ask) const {
