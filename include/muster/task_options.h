@@ -89,7 +89,7 @@ struct DataSpec {
   // sample; who is not named may be anything.
   std::map<std::string, TensorType> types;
   std::map<std::string, std::vector<int64_t>> shapes;
-  std::vector<DataField> fields{};   // of a stream: a sample is their bytes side by side
+  std::vector<DataField> fields{};  // of a stream: a sample is their bytes side by side
   bool operator==(const DataSpec&) const = default;
 };
 

@@ -108,8 +108,7 @@ absl::StatusOr<std::unique_ptr<MemberProcess>> MemberProcess::Start(
 
 absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters* moved) {
   metrics_ = std::make_unique<Metrics>(
-      ConstantLabels{options_.job, NameOfRole(options_.role), options_.name},
-      kVersion);
+      ConstantLabels{options_.job, NameOfRole(options_.role), options_.name}, kVersion);
   http::ServerOptions serving;
   // Metrics are plain text also where all else is not: whoever binds them elsewhere opens them.
   serving.plaintext_anywhere = options_.credentials.identity != nullptr;
