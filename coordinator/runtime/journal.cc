@@ -696,13 +696,24 @@ absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lin
 
 // Along the ancestry; and what the last rewind voided, as far as it is not done again.
 // Of all lineages: what was measured of a voided state is compared with what is measured again.
-absl::Status Journal::LoadFacts(const std::string& job, Step oldest, RecentSteps& recent) const {
-  const std::string prefix = LedgerPrefix(job, kMeasure);
-  return ScanLedger(*kv_, job, prefix, PrefixEnd(prefix), "measure", DecodeMeasureFact,
-                    [&](LineageNumber, Step step, const MeasureFact& fact) {
-                      if (step >= oldest) recent.Add(fact);
-                      return absl::StatusOr<bool>(true);
-                    });
+// The one that state(next) has not learned of yet comes last, and so stays, however old it is.
+absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
+                                RecentSteps& recent) const {
+  const std::optional<Step> outstanding =
+      job.environment ? OutstandingIn(job.spec.training, job.environment->samples, next)
+                      : std::nullopt;
+  std::optional<MeasureFact> wanted;
+  const std::string prefix = LedgerPrefix(job.id, kMeasure);
+  MUSTER_RETURN_IF_ERROR(
+      ScanLedger(*kv_, job.id, prefix, PrefixEnd(prefix), "measure", DecodeMeasureFact,
+                 [&](LineageNumber lineage, Step step, const MeasureFact& fact) {
+                   if (step >= oldest) recent.Add(fact);
+                   if (step == outstanding && OnAncestry(job.lineages, lineage, step))
+                     wanted = fact;
+                   return absl::StatusOr<bool>(true);
+                 }));
+  if (wanted) recent.Add(*wanted);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next) const {
@@ -719,7 +730,8 @@ absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next
         ScanFingerprints(job.id, l->number, first + 1, end + 1, recent.fingerprints));
     end = std::min(end, l->fork);
   }
-  if (FollowersOf(job.spec.training) > 0) MUSTER_RETURN_IF_ERROR(LoadFacts(job.id, oldest, recent));
+  if (FollowersOf(job.spec.training) > 0)
+    MUSTER_RETURN_IF_ERROR(LoadFacts(job, oldest, next, recent));
   const LineageNumber before = job.lineages.back().parent;
   if (before == LineageNumber(0)) return recent;
   MUSTER_RETURN_IF_ERROR(ScanRecords(job.id, before, next, next + kMany, recent.voided_records));

@@ -122,7 +122,7 @@ class Journal {
   absl::StatusOr<HostRecords> LoadHosts() const;
   absl::StatusOr<Quotas> LoadQuotas() const;
   absl::Status LoadLedger(const JobJournal& job, RecoveredState& found);
-  absl::Status LoadFacts(const std::string& job, Step oldest, RecentSteps& recent) const;
+  absl::Status LoadFacts(const JobJournal& job, Step oldest, Step next, RecentSteps& recent) const;
   absl::StatusOr<RecentSteps> LoadRecent(const JobJournal& job, Step next) const;
   // Of one lineage, steps in [first, end). What cannot be read is kDataLoss.
   absl::Status ScanRecords(const std::string& job, LineageNumber lineage, Step first, Step end,

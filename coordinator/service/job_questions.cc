@@ -89,7 +89,7 @@ void DescribeMeasures(const JobJournal& job, const JobTail& tail, JobInfo& info)
   const std::optional<MeasuredEntry>& last = tail.measured;
   if (last && OnAncestry(job.lineages, last->lineage, last->step)) {
     info.validation = ValuesOf(metrics, last->measures);
-    info.validation_step = last->step.value();
+    info.validation_step = last->step.value() - (DelayOf(job.spec.training.validation) - 1);
   } else {
     for (const TaskMetric& metric : metrics) info.validation.push_back({metric.name, std::nullopt});
   }

@@ -215,10 +215,13 @@ bool JobRun::StayerIsIdle() const {
 // person it waits for a while, as a host that comes back would have room.
 void JobRun::EndIfNobodyIsLeftToStop() {
   const JobEnding& ending = journal_.ending;
+  const bool lacks_members = WhoHasNotJoined().has_value();
   const bool waits_for_room =
-      ending.stop_asked && !reattachment_ && (WhoHasNotJoined() || !WaitsForMeasure().empty()) &&
-      std::any_of(journal_.placements.begin(), journal_.placements.end(),
-                  [](const auto& entry) { return !entry.second.host.has_value(); });
+      ending.stop_asked && !reattachment_ && (lacks_members || !WaitsForMeasure().empty()) &&
+      std::any_of(journal_.placements.begin(), journal_.placements.end(), [&](const auto& entry) {
+        return !entry.second.host.has_value() &&
+               (lacks_members || entry.second.role == Role::kFollower);
+      });
   if (!waits_for_room) return cannot_stop_since_.reset();
   if (ending.gives_way)
     return End(JobPhase::kStopped, "gives way without a checkpoint of its end", kExitLater);

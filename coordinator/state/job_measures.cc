@@ -212,7 +212,8 @@ bool JobRun::OwesPart(const MemberId& member) const {
   const auto promised = promised_.find(member);
   if (promised == promised_.end() || journal_.lineages.empty() || !layout_) return false;
   const MeasuredPart& part = promised->second;
-  if (part.lineage != journal_.lineages.back().number || !IsToBeMeasured(part.step) ||
+  if (part.chunks.size() != layout_->chunks().size() ||
+      part.lineage != journal_.lineages.back().number || !IsToBeMeasured(part.step) ||
       CommittedAt(part.step) != nullptr)
     return false;
   for (size_t c = 0; c < part.chunks.size(); ++c)

@@ -736,7 +736,11 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
     // Nothing binds yet but what was said by workers that may be gone for good.
     const bool is_open = EnvironmentOfSteps(journal_) == nullptr ||
                          (journal_.accepted && HasOtherWorker(join, /*with_session=*/false));
-    const bool may_pass = is_open && !HasOtherWorker(join, /*with_session=*/true);
+    // A follower may come before the worker that tells what was accepted.
+    const bool waits_for_accepted = join.role == Role::kFollower && journal_.accepted &&
+                                    !HasOtherWorker(join, /*with_session=*/false);
+    const bool may_pass =
+        waits_for_accepted || (is_open && !HasOtherWorker(join, /*with_session=*/true));
     code = may_pass ? kExitLater : kExitOtherEnvironment;
   }
   if (refusal.empty()) return true;

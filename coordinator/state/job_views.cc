@@ -350,8 +350,15 @@ void JobRun::Rewind(Planned& planned, std::optional<Step> lost_measure) {
       MayPend(from->pending, j.spec.training, j.environment->samples, j.environment->tensors,
               from->step)) {
     const MeasureFact fact{from->lineage, from->pending->step, from->pending->sums};
-    Do(PersistMeasure{j.id, fact});
-    ledger_.Add(fact);
+    const MeasureSums* known = FactOf(fact.step);
+    if (known == nullptr) {
+      Do(PersistMeasure{j.id, fact});
+      ledger_.Add(fact);
+    } else if (*known != fact.sums) {
+      Say("state", absl::StrCat("what the checkpoint of step ", from->step.value(),
+                                " says was measured of the state of step ", fact.step.value(),
+                                " differs from what is in the ledger, which counts"));
+    }
   }
   Persist();
   asked_.reset();

@@ -19,9 +19,11 @@ std::vector<Action> MeasuresToSave(const JobJournal& job, const std::vector<Mani
     if (!OnAncestry(job.lineages, m.lineage, m.step)) continue;
     const auto record = recent.records.find(BringerOf(job.spec.training.validation, m.step));
     // What a follower says of it is known before the step that brings it.
-    const auto fact = std::find_if(recent.facts.begin(), recent.facts.end(), [&](const auto& known) {
-      return known.first.second == m.step && OnAncestry(job.lineages, known.first.first, m.step);
-    });
+    const auto fact =
+        std::find_if(recent.facts.begin(), recent.facts.end(), [&](const auto& known) {
+          return known.first.second == m.step &&
+                 OnAncestry(job.lineages, known.first.first, m.step);
+        });
     std::vector<Measure> measures;
     if (fact != recent.facts.end())
       measures = MeasuresOf(metrics, fact->second);

@@ -234,8 +234,8 @@ class Places {
       const Host& host = hosts[i];
       const int32_t fits = host.Fits(devices);
       const Here& here = on_host_[i];
-      if (fits <= 0 || !TakesNew(host) || here.is_left_out || IsKeptApart(host.room->node))
-        continue;
+      const bool is_apart = role != Role::kFollower && IsKeptApart(host.room->node);
+      if (fits <= 0 || !TakesNew(host) || here.is_left_out || is_apart) continue;
       const bool is_known = has_workers_[static_cast<size_t>(host.node)];
       const bool wastes = devices == 0 && !host.room->devices.empty();
       const Key key = role != Role::kServer ? Key{!is_known, here.workers == 0, wastes, -fits}
@@ -275,8 +275,8 @@ class Places {
   }
   void Count(const Room& room, size_t index, Role role) {
     const Host& host = room.hosts()[index];
+    if (role == Role::kFollower) return;  // it talks to no peer
     if (!host.room->name.empty()) nodes_.insert(host.room->node);
-    if (role == Role::kFollower) return;
     if (role == Role::kServer) {
       ++on_host_[index].servers;
       return;

@@ -1,5 +1,6 @@
 #include "coordinator/state/recent_steps.h"
 
+#include <iterator>
 #include <utility>
 
 namespace muster::coordinator {
@@ -19,8 +20,10 @@ void RecentSteps::Add(StepRecord record) {
 }
 
 void RecentSteps::Add(const MeasureFact& fact) {
-  facts.try_emplace({fact.lineage, fact.step}, fact.sums);
-  while (facts.size() > kRecentFacts) facts.erase(facts.begin());
+  const auto added = facts.try_emplace({fact.lineage, fact.step}, fact.sums).first;
+  // Not the one that is wanted now: after a rewind it may be the oldest of all.
+  if (facts.size() > kRecentFacts)
+    facts.erase(added == facts.begin() ? std::next(added) : facts.begin());
 }
 
 void RecentSteps::Void(Step base) {

@@ -69,7 +69,8 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   for (size_t t = 0; t < tensors.size() && output.ok(); ++t)
     if (tensors[t].spec.kind == TensorKind::kSum) sink.ready(t);
   const double ran = Seconds(Now() - computing) - waited;
-  const double input_of_task = output.ok() ? std::min(output->input_seconds, ran) : 0;
+  if (!output.ok()) return output;  // a lane that was given up is computed again, and counts then
+  const double input_of_task = std::min(output->input_seconds, ran);
   metrics_.input.Add(Seconds(computing - begin) + input_of_task);
   metrics_.compute.Add(ran - input_of_task);
   metrics_.samples.Add(static_cast<double>(samples.size()));

@@ -1,6 +1,7 @@
 #include "worker/runtime/phased_lanes.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -24,8 +25,10 @@ PhaseList ListOf(const Layout& layout, std::vector<size_t> order) {
 }  // namespace
 
 Exchange AloneIn(const std::vector<TensorSpec>& phases, std::vector<size_t>& met) {
-  return [&phases, &met](size_t phase,
-                         absl::Span<const float> terms) -> absl::StatusOr<absl::Span<const float>> {
+  auto kept = std::make_shared<std::deque<std::vector<float>>>();
+  return [&phases, &met, kept](
+             size_t phase,
+             absl::Span<const float> terms) -> absl::StatusOr<absl::Span<const float>> {
     if (phase >= phases.size() || terms.size() != static_cast<size_t>(phases[phase].Elements()))
       return absl::FailedPreconditionError(
           absl::StrCat("the task brings ", terms.size(), " terms to phase ", phase,
@@ -35,7 +38,7 @@ Exchange AloneIn(const std::vector<TensorSpec>& phases, std::vector<size_t>& met
           absl::StrCat("layer ", LayerOfPhase(phases[phase].name),
                        " is called twice: with sync_batch_norm a lane calls each layer once"));
     met.push_back(phase);
-    return terms;
+    return kept->emplace_back(terms.begin(), terms.end());  // lint: not tensor bytes (of one lane)
   };
 }
 

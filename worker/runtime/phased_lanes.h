@@ -21,8 +21,8 @@
 
 namespace muster::worker {
 
-// A lane's terms are the total: of one that runs alone. Appends each phase to `met`; a phase that
-// is met twice is refused.
+// A lane's terms are the total: of one that runs alone. They stay until no copy of the exchange is
+// left. Appends each phase to `met`; a phase that is met twice is refused.
 Exchange AloneIn(const std::vector<TensorSpec>& phases, std::vector<size_t>& met);
 
 class PhasedLanes {
@@ -31,6 +31,9 @@ class PhasedLanes {
   // it.
   PhasedLanes(const GradientWay& way, LaneRunner& runner, const TrainPort& port, int32_t lanes,
               std::vector<size_t> order);
+  ~PhasedLanes() { Forget(); }  // lanes that wait write into what is held of them
+  PhasedLanes(const PhasedLanes&) = delete;
+  PhasedLanes& operator=(const PhasedLanes&) = delete;
 
   // Runs lanes until all of them wait or have ended, or the compute is given up. Errors as of
   // LaneRunner::Run, and kFailedPrecondition.

@@ -223,6 +223,12 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
   }
   const GradientSink sink{gradient->all().first(model), [](LaneOutput) {}, [](size_t) {}};
   MUSTER_RETURN_IF_ERROR(Prefix("probe lane", task_->RunLane(input, sink).status()));
+  if (training.sync_batch_norm && phase_order_.empty())
+    return absl::FailedPreconditionError(absl::StrCat(
+        "sync_batch_norm: the first ", samples.size(),
+        " samples met none of the model's layers of batch norm, so that lanes would not wait for "
+        "each other; where these samples cannot be read, put others first, and where such layers "
+        "are frozen, leave sync_batch_norm out"));
   return ToHex(FingerprintOf(0, 0, 0, gradient->all()));
 }
 

@@ -15,10 +15,13 @@
 namespace muster::torch {
 namespace {
 
-// First weights may depend on the number of threads, too.
-std::shared_ptr<::torch::nn::Module> MakeFirst(
+// The same one however often: what a module draws for itself, and neither parameter nor buffer,
+// must not depend on the lane that is on its way. First weights may depend on the number of
+// threads, too.
+std::shared_ptr<::torch::nn::Module> MakeModule(
     const std::function<std::shared_ptr<::torch::nn::Module>()>& make, int32_t threads) {
   if (const absl::Status ready = worker::UseTorchHere(threads); !ready.ok()) throw TaskError(ready);
+  worker::SeedTorch(0);
   return make();
 }
 
@@ -50,7 +53,7 @@ struct AnyModuleTask::Parts {
   Parts(const TaskOptions& options, std::function<std::shared_ptr<::torch::nn::Module>()> the_make)
       : make(std::move(the_make)),
         threads(options.threads),
-        first(MakeFirst(make, threads), threads, copied) {
+        first(MakeModule(make, threads), threads, copied) {
     if (options.sync_batch_norm) phases = SyncLayers::Place(*first.module);
     idle.push_back(&first);
   }
@@ -66,7 +69,7 @@ struct AnyModuleTask::Parts {
   absl::Status MakeOther() {
     absl::Status bound;
     MUSTER_RETURN_IF_ERROR(worker::CatchTorch([&] {
-      others.push_back(std::make_unique<Net>(make(), threads, copied));
+      others.push_back(std::make_unique<Net>(MakeModule(make, threads), threads, copied));
       SyncLayers::Place(*others.back()->module);
       bound = others.back()->flat.Bind(first.flat.space());
     }));

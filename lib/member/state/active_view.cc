@@ -79,7 +79,8 @@ void ActiveView::Handle(const GiveCommand& give, Outcome& out) {
 // ---- what a follower measured
 
 void ActiveView::Handle(const GiveMeasure& give, const HeldState& state, Outcome& out) {
-  const bool ours = give.lineage == seat_->view.lineage && seat_->Owns(config_->sums_chunk());
+  const bool ours = give.lineage == seat_->view.lineage && config_->has_sums() &&
+                    seat_->Owns(config_->sums_chunk());
   if (!ours || BringerOf(config_->training.validation, give.step) < state.step())
     return out.Drop("too late");
   if (give.sums.floats.size() != FloatsOf(MetricsIn(config_->environment.tensors)))
