@@ -54,5 +54,16 @@ TEST(RecentSteps, TheOldestAreForgottenButNoneThatIsNotRecordedYet) {
   EXPECT_EQ(recent.records.size(), kRecentSteps);
 }
 
+// After going back far, what was measured long ago is wanted, and later measures are there.
+TEST(RecentSteps, AMeasureThatIsAddedStaysThoughItIsTheOldest) {
+  RecentSteps recent;
+  for (size_t s = 0; s < kRecentFacts; ++s)
+    recent.Add(MeasureFact{LineageNumber(0), Step(1000 + static_cast<int64_t>(s)), {{1}}});
+  recent.Add(MeasureFact{LineageNumber(0), Step(100), {{2}}});
+  EXPECT_EQ(recent.facts.size(), kRecentFacts);
+  EXPECT_EQ(recent.facts.count({LineageNumber(0), Step(100)}), 1u);
+  EXPECT_EQ(recent.facts.count({LineageNumber(0), Step(1000)}), 0u);
+}
+
 }  // namespace
 }  // namespace muster::coordinator
