@@ -23,8 +23,6 @@ namespace {
 
 constexpr size_t kEventsInARow = 256;  // then the clock is looked at
 
-uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
-
 PeerSessions::Options SessionOptions(const ExchangeOptions& options) {
   PeerSessions::Options sessions;
   sessions.job = options.job;
@@ -44,6 +42,8 @@ std::vector<const ThreadProgress*> ThreadsOf(const TrainPort* train, const Threa
 
 }  // namespace
 
+uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
+
 std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& options) {
   if (std::string why =
           WhyNotUnderstood("the coordinator", job.speaks, options.place.id.name, Speaks{});
@@ -59,6 +59,20 @@ Quit EndAfter(const TrainFailed& failed) {
   std::string why(EndsItsJob(code) ? std::string(failed.why.message()) : failed.why.ToString());
   LogError("%s", why);
   return {code, std::move(why)};
+}
+
+Quit WithoutCoordinator(const ExchangeOptions& options) {
+  return {kExitFailed, absl::StrCat("no coordinator at ", options.coordinator, " for ",
+                                    Seconds(options.coordinator_timeout), " s")};
+}
+
+std::optional<FromCoordinator> Understood(absl::StatusOr<FromCoordinator> message,
+                                          MemberMetrics& metrics) {
+  if (message.ok()) return *std::move(message);
+  if (absl::IsFailedPrecondition(message.status())) return std::nullopt;  // the link has said it
+  LogWarning("%s", message.status().ToString());
+  metrics.refused.Add();
+  return std::nullopt;
 }
 
 void TellMoved(MemberMetrics& metrics, const ExchangeParts& parts, MovedTold& told) {
@@ -126,8 +140,7 @@ void Exchange::Tick() {
   NoteWhatWeDo();
   const bool waits = !member_ || !member_->active() || member_->halted();
   if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
-    quit_ = Quit{kExitFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
-                                           Seconds(options_.coordinator_timeout), " s")};
+    quit_ = WithoutCoordinator(options_);
   metrics_.mailbox.Set(static_cast<double>(parts_.events->size()));
   metrics_.transport.Set(static_cast<double>(sessions_.QueuedBytes()));
   if (writer_) metrics_.checkpoint.Set(static_cast<double>(writer_->waiting()));
@@ -202,11 +215,8 @@ void Exchange::Handle(SessionAccepted event) { sessions_.Accept(std::move(event)
 void Exchange::Handle(FrameCame event) {
   if (!coordinator_.Owns(event.id))
     return HandleNews(sessions_.Handle(std::move(event), clock_.Now()));
-  absl::StatusOr<FromCoordinator> message = coordinator_.Handle(event);
-  if (message.ok()) return FromCoordinatorSide(*std::move(message));
-  if (absl::IsFailedPrecondition(message.status())) return;  // the link has said it, once
-  LogWarning("%s", message.status().ToString());
-  metrics_.refused.Add();
+  if (auto message = Understood(coordinator_.Handle(event), metrics_))
+    FromCoordinatorSide(*std::move(message));
 }
 
 void Exchange::Handle(SessionBroke event) {

@@ -65,10 +65,17 @@ struct ExchangeParts {
 
 // What the exchange of a follower has in common (follower_exchange.h).
 
+// Of pauses between attempts, so that members do not all come at once.
+uint64_t SeedOf(const MemberId& id);
 // Why the process ends instead of taking part in this job; nothing: it may.
 std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& options);
 // The end that it makes of the process; says so in the log.
 Quit EndAfter(const TrainFailed& failed);
+// The end of a process that had no coordinator for too long.
+Quit WithoutCoordinator(const ExchangeOptions& options);
+// Nothing: what came is refused, which the log and the counter know.
+std::optional<FromCoordinator> Understood(absl::StatusOr<FromCoordinator> message,
+                                          MemberMetrics& metrics);
 // Lets the counters grow by what the totals have since they were last told.
 struct MovedTold {
   uint64_t copied = 0, sent = 0, received = 0, no_frames = 0;

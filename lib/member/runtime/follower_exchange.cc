@@ -4,19 +4,11 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
-#include "lib/base/hash.h"
-#include "lib/base/status.h"
 #include "lib/domain/given_number.h"
 #include "lib/log/log.h"
 
 namespace muster {
-namespace {
-
-uint64_t SeedOf(const MemberId& id) { return Mix64(id.incarnation.hi, id.incarnation.lo); }
-
-}  // namespace
 
 FollowerExchange::FollowerExchange(ExchangeOptions options, ExchangeParts parts)
     : options_(std::move(options)),
@@ -57,9 +49,7 @@ void FollowerExchange::Tick() {
   if (now < next_note_) return;
   next_note_ = now + options_.lease / 3;
   NoteWhatWeDo();
-  if (coordinator_.Away(now) > options_.coordinator_timeout)
-    quit_ = Quit{kExitFailed, absl::StrCat("no coordinator at ", options_.coordinator, " for ",
-                                           Seconds(options_.coordinator_timeout), " s")};
+  if (coordinator_.Away(now) > options_.coordinator_timeout) quit_ = WithoutCoordinator(options_);
   metrics_.mailbox.Set(static_cast<double>(parts_.events->size()));
   TellMoved(metrics_, parts_, moved_told_);
 }
@@ -102,11 +92,8 @@ void FollowerExchange::LearnJob(JobIs job) {
 
 void FollowerExchange::Handle(FrameCame event) {
   if (!coordinator_.Owns(event.id)) return;
-  absl::StatusOr<FromCoordinator> message = coordinator_.Handle(event);
-  if (message.ok()) return FromCoordinatorSide(*std::move(message));
-  if (absl::IsFailedPrecondition(message.status())) return;  // the link has said it, once
-  LogWarning("%s", message.status().ToString());
-  metrics_.refused.Add();
+  if (auto message = Understood(coordinator_.Handle(event), metrics_))
+    FromCoordinatorSide(*std::move(message));
 }
 
 void FollowerExchange::Handle(SessionBroke event) {

@@ -62,7 +62,8 @@ struct MemberConfig {
   }
   // Lanes bring zeros of what is measured, and this step brings it.
   bool BringsFact(Step step, ChunkId c) const {
-    return training.validation.by_follower() && c == sums_chunk() &&
+    return training.validation.by_follower() &&
+           chunks[static_cast<size_t>(c.value())] == TensorKind::kSum &&
            BroughtIn(training, environment.samples, step).has_value();
   }
   // Nothing of a step is applied before something is known of all its chunks. Buffers come from one
