@@ -1,5 +1,4 @@
 // A segment file of a checkpoint.
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "lib/checkpoint/segment.h"
 #include "lib/kernels/crc.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/number_at.h"
 #include "tests/support/memory_files.h"
 
 namespace muster::fuzz {
@@ -22,19 +22,6 @@ constexpr size_t kMostHeldPerByte = 16;
 // docs/formats.md
 constexpr size_t kFixedBytes = 64, kRowBytes = 32, kCrcAt = 12, kHeaderBytesAt = 16,
                  kFileBytesAt = 24, kEntriesAt = 48, kJobBytesAt = 52, kClusterBytesAt = 56;
-
-template <class T>
-T At(std::string_view bytes, size_t at) {
-  T value{};
-  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
-}
-template <class T>
-void Put(std::string& bytes, size_t at, T value) {
-  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
-    std::memcpy(bytes.data() + at, &value, sizeof(T));
-}
 
 struct Field {
   const char* name;

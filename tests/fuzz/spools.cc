@@ -13,6 +13,7 @@
 #include "lib/spool/segment.h"
 #include "lib/spool/spool_reader.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/number_at.h"
 
 namespace muster::fuzz {
 namespace {
@@ -34,19 +35,6 @@ constexpr Field kFields[] = {{"magic", 0, 8},
                              {"writer", kWriterAt, 16},
                              {"number", kNumberAt, 8},
                              {"zeros", 56, 8}};
-
-template <class T>
-T At(std::string_view bytes, size_t at) {
-  T value{};
-  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
-    std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
-}
-template <class T>
-void Put(std::string& bytes, size_t at, T value) {
-  if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
-    std::memcpy(bytes.data() + at, &value, sizeof(T));
-}
 
 // What the head says; as many samples as there is a byte of.
 struct Told {

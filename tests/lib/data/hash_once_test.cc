@@ -1,7 +1,5 @@
 #include "lib/data/hash_once.h"
 
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "lib/data/hash_listener.h"
 #include "lib/data/kept_hash.h"
+#include "tests/lib/data/halfway.h"
 #include "tests/lib/data/opened_set.h"
 
 namespace muster {
@@ -61,36 +60,17 @@ class HashOnceTest : public testing::Test {
 };
 
 // A process that hashes, is at a half, says so, and goes on no more.
-class Halfway {
+class HashesHalf : public Halfway {
  public:
-  explicit Halfway(HashOnceOptions options) {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      options.compute = [&](const Told& told) -> absl::StatusOr<std::string> {
-        told(1, 2);
-        if (write(ends[1], "h", 1) != 1) _exit(2);
-        while (true) pause();
-      };
-      HashOnce(options).IgnoreError();
-      _exit(1);
-    }
-    close(ends[1]);
-    char said = 0;
-    EXPECT_EQ(read(ends[0], &said, 1), 1);
-    close(ends[0]);
-  }
-  ~Halfway() { Kill(); }
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(std::exchange(pid_, -1), nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_ = -1;
+  explicit HashesHalf(HashOnceOptions options)
+      : Halfway([&](const std::function<void()>& stop) {
+          options.compute = [&](const Told& told) -> absl::StatusOr<std::string> {
+            told(1, 2);
+            stop();
+            return kHash;
+          };
+          HashOnce(options).IgnoreError();
+        }) {}
 };
 
 TEST_F(HashOnceTest, IsComputedOnceAndFoundFromThenOn) {
@@ -115,7 +95,7 @@ TEST_F(HashOnceTest, OnesOwnIsTold) {
 }
 
 TEST_F(HashOnceTest, TheOthersWaitForWhoeverComputesItAndWhenThatIsKilledOneTakesOver) {
-  Halfway other(Options());
+  HashesHalf other(Options());
   HashOnceOptions options = Options(kOther);
   std::vector<std::string> told;
   options.told = [&](const PreparedSoFar& so_far) {
@@ -134,7 +114,7 @@ TEST_F(HashOnceTest, TheOthersWaitForWhoeverComputesItAndWhenThatIsKilledOneTake
 }
 
 TEST_F(HashOnceTest, WhoWaitsTakesWhatIsKept) {
-  Halfway other(Options());
+  HashesHalf other(Options());
   HashOnceOptions options = Options(kOther);
   options.told = [&](const PreparedSoFar&) {
     ASSERT_EQ(KeepHash(folder_, "k", kHash, "by the other"), absl::OkStatus());
@@ -147,7 +127,7 @@ TEST_F(HashOnceTest, WhoWaitsTakesWhatIsKept) {
 }
 
 TEST_F(HashOnceTest, WaitingEndsWhereItIsOfNoUse) {
-  Halfway other(Options());
+  HashesHalf other(Options());
   HashOnceOptions options = Options();
   options.may_wait = [] { return false; };
   EXPECT_EQ(HashOnce(options).status().code(), absl::StatusCode::kCancelled);
@@ -166,7 +146,7 @@ TEST_F(HashOnceTest, AnErrorPassesAndLeavesNothing) {
 
 // data.verify: full, and files that may change unseen: nobody waits for another.
 TEST_F(HashOnceTest, WhatIsNotKeptIsNotWaitedFor) {
-  Halfway other(Options());
+  HashesHalf other(Options());
   for (const bool finds : {true, false}) {
     HashOnceOptions options = Options(kOther);
     options.finds = finds;

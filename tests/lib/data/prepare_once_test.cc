@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -20,6 +18,7 @@
 #include "lib/base/file_lock.h"
 #include "lib/base/whole_file.h"
 #include "lib/data/prepared_name.h"
+#include "tests/lib/data/halfway.h"
 #include "tests/lib/data/opened_set.h"
 
 namespace muster {
@@ -181,41 +180,22 @@ TEST_F(PrepareOnceTest, WhatHasChangedAndIsInUseIsNotTakenAway) {
 }
 
 // A process that prepares, has half of it, says so, and goes on no more.
-class Halfway {
+class PreparesHalf : public Halfway {
  public:
-  explicit Halfway(PrepareOnceOptions options) {
-    int ends[2];
-    EXPECT_EQ(pipe(ends), 0);
-    pid_ = fork();
-    if (pid_ == 0) {
-      options.make = [&](const std::string& files, const Progress& progress) -> absl::Status {
-        std::ofstream(files + "/half") << "of it";
-        progress(0.5, "half\tof \x1b[31mit");
-        if (write(ends[1], "h", 1) != 1) _exit(2);
-        while (true) pause();
-      };
-      PrepareOnce(options).IgnoreError();
-      _exit(1);
-    }
-    close(ends[1]);
-    char half = 0;
-    EXPECT_EQ(read(ends[0], &half, 1), 1);
-    close(ends[0]);
-  }
-  ~Halfway() { Kill(); }
-  void Kill() {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(std::exchange(pid_, -1), nullptr, 0);
-  }
-  pid_t pid() const { return pid_; }
-
- private:
-  pid_t pid_ = -1;
+  explicit PreparesHalf(PrepareOnceOptions options)
+      : Halfway([&](const std::function<void()>& stop) {
+          options.make = [&](const std::string& files, const Progress& progress) -> absl::Status {
+            std::ofstream(files + "/half") << "of it";
+            progress(0.5, "half\tof \x1b[31mit");
+            stop();
+            return absl::OkStatus();
+          };
+          PrepareOnce(options).IgnoreError();
+        }) {}
 };
 
 TEST_F(PrepareOnceTest, WhoeverWaitsSeesHowFarItIsAndBeginsAfreshWhereTheMakerIsKilled) {
-  Halfway maker(Options());
+  PreparesHalf maker(Options());
   const pid_t pid = maker.pid();
   EXPECT_TRUE(fs::exists(folders_ + "/a.making/files/half"));
   EXPECT_FALSE(fs::exists(folders_ + "/a"));
@@ -253,7 +233,7 @@ TEST_F(PrepareOnceTest, OurOwnWorkIsToldFromItsBegin) {
 }
 
 TEST_F(PrepareOnceTest, WaitingEndsWhereItIsOfNoUse) {
-  const Halfway maker(Options());
+  const PreparesHalf maker(Options());
   PrepareOnceOptions waits = Options();
   waits.may_wait = [] { return false; };
   EXPECT_EQ(PrepareOnce(waits).status().code(), absl::StatusCode::kCancelled);
@@ -261,7 +241,7 @@ TEST_F(PrepareOnceTest, WaitingEndsWhereItIsOfNoUse) {
 }
 
 TEST_F(PrepareOnceTest, WhatAKilledMakerOfAnotherHasLeftGoesWithTheNextWork) {
-  Halfway maker(Options("other"));
+  PreparesHalf maker(Options("other"));
   Prepared(Options("a"));
   EXPECT_TRUE(fs::exists(folders_ + "/other.making")) << "it is at work";
   maker.Kill();

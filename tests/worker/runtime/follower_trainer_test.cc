@@ -3,10 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +13,7 @@
 #include "lib/domain/validation.h"
 #include "lib/kernels/float_env.h"
 #include "tests/lib/checkpoint/support.h"
+#include "tests/support/take_event.h"
 #include "worker/runtime/lane_measures.h"
 #include "worker/runtime/trainer.h"
 
@@ -112,12 +111,7 @@ class FollowerTrainerTest : public DirTest {
 
   template <class E>
   E Take() {
-    while (true) {
-      std::optional<Event> event =
-          events_->TakeUntil(std::chrono::steady_clock::now() + std::chrono::seconds(60));
-      if (!event) throw std::runtime_error("the train thread does not answer");
-      if (E* wanted = std::get_if<E>(&*event)) return std::move(*wanted);
-    }
+    return TakeEvent<E>(*events_);
   }
   MeasureEnded Measure(int64_t id, const Manifest& manifest) {
     port_->box.Post(DoMeasure{{id, manifest}});

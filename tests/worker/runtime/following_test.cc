@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/domain/validation.h"
-#include "lib/task/counting.h"
+#include "tests/support/around_counting.h"
 #include "tests/support/cluster.h"
 
 namespace muster {
@@ -26,21 +26,11 @@ namespace {
 constexpr int64_t kSteps = 16, kCadence = 4;
 
 // As counting, which learns how often each sample was used. Its loss is uneven in them.
-class Judged final : public Task, public Evaluates {
+class Judged final : public AroundCounting, public Evaluates {
  public:
   Judged(const TrainingSpec& training, std::shared_future<void> gate)
-      : task_(MakeCounting(training)), gate_(std::move(gate)) {}
+      : AroundCounting(training), gate_(std::move(gate)) {}
 
-  std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
-  uint64_t SampleCount() const override { return task_->SampleCount(); }
-  std::string DataHash() const override { return task_->DataHash(); }
-  absl::Status Bind(const FlatSpace& space) override { return task_->Bind(space); }
-  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    return task_->Initialize(seed, parameters);
-  }
-  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    return task_->RunLane(input, std::move(sink));
-  }
   std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
   // The probe of a member measures the first state, of which all values are zero, and does not
   // wait.
@@ -56,7 +46,6 @@ class Judged final : public Task, public Evaluates {
   }
 
  private:
-  const std::unique_ptr<Task> task_;
   const std::shared_future<void> gate_;
 };
 

@@ -13,39 +13,19 @@
 #include "lib/domain/left_out.h"
 #include "lib/kernels/float_env.h"
 #include "lib/lane_counter/lane_counter.h"
-#include "lib/task/counting.h"
+#include "tests/support/around_counting.h"
 
 namespace muster::worker {
 namespace {
 
-// As counting.
-class LikeCounting : public Task {
- public:
-  explicit LikeCounting(const TrainingSpec& training) : task_(MakeCounting(training)) {}
-
-  std::vector<TensorSpec> Tensors() const override { return task_->Tensors(); }
-  uint64_t SampleCount() const override { return task_->SampleCount(); }
-  std::string DataHash() const override { return task_->DataHash(); }
-  absl::Status Bind(const FlatSpace& space) override { return task_->Bind(space); }
-  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    return task_->Initialize(seed, parameters);
-  }
-  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    return task_->RunLane(input, std::move(sink));
-  }
-
- private:
-  const std::unique_ptr<Task> task_;
-};
-
 // It says that making its samples ready took so long, and may spoil its thread.
-class Claiming final : public LikeCounting {
+class Claiming final : public AroundCounting {
  public:
   Claiming(const TrainingSpec& training, double input_seconds)
-      : LikeCounting(training), claim_(input_seconds) {}
+      : AroundCounting(training), claim_(input_seconds) {}
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    absl::StatusOr<LaneOutput> output = LikeCounting::RunLane(input, std::move(sink));
+    absl::StatusOr<LaneOutput> output = AroundCounting::RunLane(input, std::move(sink));
     if (output.ok()) output->input_seconds = claim_;
     if (spoils_rounding) std::fesetround(FE_UPWARD);
     return output;
@@ -58,13 +38,13 @@ class Claiming final : public LikeCounting {
 };
 
 // It remembers what it is told of coming lanes, and what it was run with.
-class Listening final : public LikeCounting, public ReadsAhead {
+class Listening final : public AroundCounting, public ReadsAhead {
  public:
-  using LikeCounting::LikeCounting;
+  using AroundCounting::AroundCounting;
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     ran.push_back({input.epoch, {input.samples.begin(), input.samples.end()}});
-    return LikeCounting::RunLane(input, std::move(sink));
+    return AroundCounting::RunLane(input, std::move(sink));
   }
   absl::Status Coming(std::vector<ComingLane> lanes) override {
     coming = std::move(lanes);
@@ -75,9 +55,9 @@ class Listening final : public LikeCounting, public ReadsAhead {
 };
 
 // It measures sums of eleven ids, and remembers the batches.
-class Measuring final : public LikeCounting, public Evaluates {
+class Measuring final : public AroundCounting, public Evaluates {
  public:
-  using LikeCounting::LikeCounting;
+  using AroundCounting::AroundCounting;
 
   uint64_t SampleCount() const override { return 11; }
   std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
@@ -191,7 +171,7 @@ TEST_F(LaneRunnerTest, ALaneMeasuresItsShareInAStepThatMeasuresAlsoWhereItIsEmpt
   training.validation = {.every_steps = 2, .batch = 2};
   auto own = std::make_unique<Measuring>(training);
   Measuring& measuring = *own;
-  LikeCounting task(training);
+  AroundCounting task(training);
   auto measures = LaneMeasures::Make(std::move(own), training, task.Tensors());
   ASSERT_TRUE(measures.ok()) << measures.status();
   std::vector<TensorSpec> tensors = task.Tensors();
@@ -235,11 +215,11 @@ TEST_F(LaneRunnerTest, ALaneMeasuresItsShareInAStepThatMeasuresAlsoWhereItIsEmpt
 }
 
 // Leaves out the first and the last sample of each lane.
-class Leaving final : public LikeCounting {
+class Leaving final : public AroundCounting {
  public:
-  using LikeCounting::LikeCounting;
+  using AroundCounting::AroundCounting;
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    absl::StatusOr<LaneOutput> output = LikeCounting::RunLane(input, std::move(sink));
+    absl::StatusOr<LaneOutput> output = AroundCounting::RunLane(input, std::move(sink));
     if (output.ok()) output->left_out = {0, static_cast<uint32_t>(input.samples.size()) - 1};
     return output;
   }

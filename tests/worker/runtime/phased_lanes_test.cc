@@ -5,17 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lib/domain/lanes.h"
 #include "tests/support/meeting_task.h"
+#include "tests/support/take_event.h"
 #include "worker/runtime/trainer.h"
 
 namespace muster::worker {
@@ -63,12 +62,7 @@ class PhasedLanesTest : public testing::Test {
 
   template <class E>
   E Take() {
-    while (true) {
-      std::optional<Event> event =
-          events_->TakeUntil(std::chrono::steady_clock::now() + std::chrono::seconds(60));
-      if (!event) throw std::runtime_error("the train thread does not answer");
-      if (E* wanted = std::get_if<E>(&*event)) return std::move(*wanted);
-    }
+    return TakeEvent<E>(*events_);
   }
   std::vector<ChunkId> ChunksOf(std::vector<size_t> phases) const {
     std::vector<ChunkId> chunks;

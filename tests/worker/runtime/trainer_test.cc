@@ -5,16 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <map>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lib/domain/lanes.h"
 #include "lib/task/counting.h"
+#include "tests/support/take_event.h"
 
 namespace muster::worker {
 namespace {
@@ -57,12 +56,7 @@ class TrainerTest : public testing::Test {
 
   template <class E>
   E Take() {
-    while (true) {
-      std::optional<Event> event =
-          events_->TakeUntil(std::chrono::steady_clock::now() + std::chrono::seconds(60));
-      if (!event) throw std::runtime_error("the train thread does not answer");
-      if (E* wanted = std::get_if<E>(&*event)) return std::move(*wanted);
-    }
+    return TakeEvent<E>(*events_);
   }
   // The subtrees of all lanes of step 0 that the train thread has now.
   std::map<TreeNode, FlatPtr> Compute(int64_t id, std::vector<LaneId> lanes) {

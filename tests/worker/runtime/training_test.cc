@@ -22,8 +22,8 @@
 #include "lib/base/mailbox.h"
 #include "lib/checkpoint/load.h"
 #include "lib/domain/samples.h"
-#include "lib/task/counting.h"
 #include "lib/wire/message_codec.h"
+#include "tests/support/around_counting.h"
 #include "tests/support/cluster.h"
 
 namespace muster {
@@ -161,25 +161,6 @@ std::string DigestOf(const JobShape& shape) {
   cluster.Begin(shape);
   return cluster.End().ending.digest;
 }
-
-// The counting task, for others to change a part of it.
-class AroundCounting : public Task {
- public:
-  explicit AroundCounting(const TrainingSpec& training) : counting_(MakeCounting(training)) {}
-  std::vector<TensorSpec> Tensors() const override { return counting_->Tensors(); }
-  uint64_t SampleCount() const override { return counting_->SampleCount(); }
-  std::string DataHash() const override { return counting_->DataHash(); }
-  absl::Status Bind(const FlatSpace& space) override { return counting_->Bind(space); }
-  absl::Status Initialize(uint64_t seed, absl::Span<float> parameters) override {
-    return counting_->Initialize(seed, parameters);
-  }
-  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
-    return counting_->RunLane(input, sink);
-  }
-
- private:
-  const std::unique_ptr<Task> counting_;
-};
 
 TEST(Training, OneWorkerUsesEverySampleOncePerEpoch) {
   Cluster cluster;

@@ -2,6 +2,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/member/state/member.h"
+#include "tests/lib/member/state/outcome_of.h"
 
 namespace muster {
 namespace {
@@ -12,21 +13,6 @@ using testing::SizeIs;
 
 const MemberId kMe{"worker-0", {1, 1}};
 const ChunkId kValues(0), kSums(1);
-
-template <class A>
-std::vector<A> Of(const Outcome& outcome) {
-  std::vector<A> found;
-  for (const Action& action : outcome.actions)
-    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-  return found;
-}
-template <class M>
-std::vector<M> Told(const Outcome& outcome) {
-  std::vector<M> found;
-  for (const TellCoordinator& tell : Of<TellCoordinator>(outcome))
-    if (const auto* m = std::get_if<M>(&tell.message)) found.push_back(*m);
-  return found;
-}
 
 MeasureSums Fact(float limb) {
   MeasureSums sums;

@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/frame_limits.h"
 #include "lib/wire/message_codec.h"
+#include "tests/lib/member/state/outcome_of.h"
 
 namespace muster {
 namespace {
@@ -17,26 +18,12 @@ const MemberId kServer0{"server-0", {3, 3}}, kServer1{"server-1", {4, 4}};
 
 ChunkSet Set(const std::vector<int>& bits) { return ChunkSet(bits.begin(), bits.end()); }
 
-template <class A>
-std::vector<A> Of(const Outcome& outcome) {
-  std::vector<A> found;
-  for (const Action& action : outcome.actions)
-    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-  return found;
-}
 template <class M>
 std::vector<M> SentTo(const MemberId& to, const Outcome& outcome) {
   std::vector<M> found;
   for (const Send& send : Of<Send>(outcome))
     if (const auto* m = std::get_if<M>(&send.message); m != nullptr && send.to == to)
       found.push_back(*m);
-  return found;
-}
-template <class M>
-std::vector<M> Told(const Outcome& outcome) {
-  std::vector<M> found;
-  for (const TellCoordinator& tell : Of<TellCoordinator>(outcome))
-    if (const auto* m = std::get_if<M>(&tell.message)) found.push_back(*m);
   return found;
 }
 
