@@ -400,7 +400,7 @@ LedgerStep DescribeStep(const StepRecord& record) {
 std::vector<uint64_t> LeftOutIds(const TrainingSpec& training, uint64_t n,
                                  const StepRecord& record) {
   if (record.left_out.empty()) return {};
-  const EpochOrder order(training.seed, record.samples.epoch, n);
+  const EpochOrder order(training, record.samples.epoch, n);
   std::vector<uint64_t> ids;
   for (const uint64_t position : record.left_out)
     ids.push_back(order.At(record.samples.first + position));

@@ -759,6 +759,10 @@ void JobRun::SayRefused(const Join& join, const std::string& kind, const std::st
     Say("process", told);
 }
 
+void JobRun::From(const MemberId& member, const Spooled&) {
+  Evict(member, "it says what a reader says, and is none");
+}
+
 void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   if (IsOlderThan(join) || !Admit(join, is_proven)) return;
   for (const MemberId& id : membership_.OthersOfName(member))

@@ -137,6 +137,7 @@ class JobRun {
   void From(const MemberId& member, const LanesNotFinite&);
   void From(const MemberId& member, const Measured&);
   void From(const MemberId& member, const MeasureFailed&);
+  void From(const MemberId& member, const Spooled&);
 
   template <class A>
   void Do(A action) {

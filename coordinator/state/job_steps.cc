@@ -150,7 +150,7 @@ void JobRun::NoteLeftOut(const StepRecord& record) {
     return Say("state", absl::StrCat(step,
                                      "more samples cannot be read and are left out; "
                                      "of later ones only the ledger tells"));
-  const EpochOrder order(journal_.spec.training.seed, record.samples.epoch,
+  const EpochOrder order(journal_.spec.training, record.samples.epoch,
                          journal_.environment->samples);
   const size_t shown = std::min(record.left_out.size(), kMostShown);
   std::vector<uint64_t> ids;

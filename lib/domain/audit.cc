@@ -49,7 +49,7 @@ Auditor::Auditor(TrainingSpec training, uint64_t sample_count, Step first)
   const SampleRange begins = StepSamples(training_, sample_count, first);
   report_.steps = first.value();
   epoch_ = begins.epoch;
-  order_ = EpochOrder(training_.seed, epoch_, sample_count_);
+  order_ = EpochOrder(training_, epoch_, sample_count_);
   next_ = begins.first;
 }
 
@@ -79,7 +79,7 @@ std::string Auditor::OrderViolation(const SampleRange& range, const std::stop_to
   if (range.epoch != epoch_) {
     if (std::string never = EpochViolation(); !never.empty()) return never;
     epoch_ = range.epoch;
-    order_ = EpochOrder(training_.seed, epoch_, sample_count_);
+    order_ = EpochOrder(training_, epoch_, sample_count_);
     next_ = 0;
   }
   if (range.first > next_) return EpochViolation();

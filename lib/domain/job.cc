@@ -21,7 +21,9 @@ int64_t StepsOfEpochs(const TrainingSpec& training, uint64_t n, int64_t epochs) 
 }
 
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n) {
-  return training.steps > 0 ? training.steps : training.epochs * StepsPerEpoch(training, n);
+  if (training.steps == 0) return training.epochs * StepsPerEpoch(training, n);
+  return IsStreamed(training) ? std::min(training.steps, StepsPerEpoch(training, n))
+                              : training.steps;
 }
 
 bool IsWeightOf(const TrainingSpec& training, uint64_t samples, int64_t weight) {

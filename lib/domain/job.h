@@ -98,6 +98,10 @@ struct ValidationSpec {
 // Whether the rate of a step depends on how many steps there are in all.
 bool DependsOnLength(ScheduleKind kind);
 
+// Where the samples of a stream come from (docs/decisions/0112): files of a folder that grows, or a
+// UNIX socket.
+enum class StreamFrom { kFolder, kSocket };
+
 // How the parameters with certain names are updated; a parameter belongs to the first group that
 // matches it (lib/domain/update_rules.h).
 struct ParameterGroup {
@@ -123,6 +127,8 @@ struct TrainingSpec {
   InitialSpec initial{};
   ValidationSpec validation{};
   std::vector<ParameterGroup> groups{};
+  // data.stream.source; given exactly where data.format is stream.
+  std::optional<StreamFrom> stream{};
   double ema_decay = 0;  // of a moving average of the parameters, kept as one more slot; 0: none
   double clip_norm = 0;  // 0: no clipping
   OnNan on_nan = OnNan::kStop;
@@ -161,6 +167,14 @@ struct Resume {
   bool operator==(const Resume&) const = default;
 };
 
+// Of a job whose data is a stream: what its reader needs, and no bit depends on.
+struct StreamRuntime {
+  std::string path{};                       // of the folder or the socket, absolute
+  std::string host{};                       // where the reader is to run; empty: anywhere
+  uint64_t max_bytes = uint64_t{16} << 30;  // of the spool
+  bool operator==(const StreamRuntime&) const = default;
+};
+
 inline constexpr int32_t kDefaultRestarts = 4;
 inline constexpr int32_t kMostRestarts = 1'000'000;
 
@@ -184,6 +198,7 @@ struct RuntimeSpec {
   // less than the cluster's: those count.
   double lease = 0;
   double thread_patience = 0;
+  StreamRuntime stream{};
   bool operator==(const RuntimeSpec&) const = default;
 };
 
@@ -224,6 +239,12 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
+// Its data comes while it trains. The number of its samples, n, is kMostSamples until its end is
+// known, and then its end (lib/domain/stream.h): steps below T are the same for both.
+inline bool IsStreamed(const TrainingSpec& training) { return training.stream.has_value(); }
+// Processes that spool a stream: one, or none.
+inline int32_t ReadersOf(const TrainingSpec& training) { return IsStreamed(training) ? 1 : 0; }
+
 // So many samples a data set may have: no number of steps or epochs overflows with it.
 inline constexpr uint64_t kMostSamples = uint64_t{1} << 40;
 inline bool IsSampleCount(uint64_t n) { return n >= 1 && n <= kMostSamples; }
@@ -245,6 +266,7 @@ inline constexpr int32_t kMostSyncLanes = 256;
 int64_t StepsPerEpoch(const TrainingSpec& training, uint64_t n);
 // Of so many epochs, at most the largest number there is.
 int64_t StepsOfEpochs(const TrainingSpec& training, uint64_t n, int64_t epochs);
+// Of a stream with `steps`: the end may come before.
 int64_t TotalSteps(const TrainingSpec& training, uint64_t n);
 
 // Whether `asked` is the same training made longer: only steps or epochs are more, and nothing that

@@ -20,6 +20,7 @@
 #include "lib/domain/ledger.h"
 #include "lib/domain/manifest.h"
 #include "lib/domain/measure.h"
+#include "lib/domain/stream.h"
 #include "lib/domain/view.h"
 
 namespace muster {
@@ -38,7 +39,7 @@ inline constexpr char kSyncOrder[] = "sync_order";
 // What a job's workers find out, each for itself, and must agree on (docs/architecture.md
 // section 1).
 struct NumericEnvironment {
-  uint64_t samples = 0;
+  uint64_t samples = 0;  // kMostSamples of a stream, whose content is in no hash either
   std::string data_hash;
   std::vector<TensorSpec> tensors;  // registration order
   // Library versions, instruction set, threads, probe fingerprints …
@@ -83,6 +84,7 @@ struct Join {  // also after every new session to the coordinator: then the memb
   // was told of none.
   LineageNumber recorded_lineage;
   Step recorded;
+  uint64_t stream_positions = 0;  // facts of the job's stream that it was told
   Speaks speaks{};
 };
 // Where a state is measured by a follower: of which one, and for which chunks, this member has a
@@ -360,10 +362,10 @@ struct Pieces {
 
 using ToCoordinator =
     std::variant<AskJob, Join, Sealed, HoldsBase, BaseFailed, Records, SegmentWritten,
-                 SegmentFailed, Alive, LanesNotFinite, Measured, MeasureFailed>;
+                 SegmentFailed, Alive, LanesNotFinite, Measured, MeasureFailed, Spooled>;
 using FromCoordinator =
     std::variant<JobIs, Seal, Heal, Activate, ViewStands, GiveCommand, AckRecords, AckSegments,
-                 Leave, MeasureState, AckMeasured, GiveMeasure>;
+                 Leave, MeasureState, AckMeasured, GiveMeasure, SpoolFrom, AckSpooled, StreamIs>;
 // Whatever the coordinator says, it says in its term.
 inline TermNumber TermOf(const FromCoordinator& message) {
   return std::visit(

@@ -8,7 +8,13 @@
 namespace muster {
 
 inline std::string NameOfRole(Role role) {
-  return role == Role::kWorker ? "worker" : role == Role::kServer ? "server" : "follower";
+  switch (role) {
+    case Role::kWorker: return "worker";
+    case Role::kServer: return "server";
+    case Role::kFollower: return "follower";
+    case Role::kReader: return "reader";
+  }
+  return "member";
 }
 
 }  // namespace muster

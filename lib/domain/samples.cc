@@ -31,6 +31,7 @@ uint64_t EpochOrder::Encrypt(uint64_t x) const {
 }
 
 uint64_t EpochOrder::At(uint64_t position) const {
+  if (as_they_come_) return position;
   uint64_t x = Encrypt(position);
   while (x >= n_) x = Encrypt(x);
   return x;
@@ -48,6 +49,7 @@ uint64_t EpochOrder::Decrypt(uint64_t x) const {
 }
 
 uint64_t EpochOrder::PositionOf(uint64_t sample) const {
+  if (as_they_come_) return sample;
   uint64_t x = Decrypt(sample);
   while (x >= n_) x = Decrypt(x);
   return x;
@@ -71,7 +73,7 @@ SampleRange LaneSamples(const TrainingSpec& training, uint64_t n, Step step, Lan
 
 std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n,
                                 const SampleRange& range) {
-  const EpochOrder order(training.seed, range.epoch, n);
+  const EpochOrder order(training, range.epoch, n);
   std::vector<uint64_t> ids;
   ids.reserve(range.count);
   for (uint64_t i = 0; i < range.count; ++i) ids.push_back(order.At(range.first + i));
@@ -80,7 +82,7 @@ std::vector<uint64_t> SampleIds(const TrainingSpec& training, uint64_t n,
 
 SamplePlace PlaceOfSample(const TrainingSpec& training, uint64_t n, int64_t epoch,
                           uint64_t sample) {
-  const uint64_t position = EpochOrder(training.seed, epoch, n).PositionOf(sample);
+  const uint64_t position = EpochOrder(training, epoch, n).PositionOf(sample);
   const uint64_t batch = static_cast<uint64_t>(training.batch),
                  lanes = static_cast<uint64_t>(training.lanes);
   const Step step(epoch * StepsPerEpoch(training, n) + static_cast<int64_t>(position / batch));

@@ -1,7 +1,7 @@
 // Which samples a lane works on: a pure function of (training specification, size of the data set,
-// step, lane). An epoch's order is a permutation that is computed, never stored: a Feistel network
-// over the next power of four, walked until it lands inside (Black and Rogaway, "Ciphers with
-// arbitrary finite domains", 2002).
+// step, lane). Those of a stream are used in the order in which they come. Else an epoch's order is
+// a permutation that is computed, never stored: a Feistel network over the next power of four,
+// walked until it lands inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,19 @@ namespace muster {
 class EpochOrder {
  public:
   EpochOrder(uint64_t seed, int64_t epoch, uint64_t n);  // n at least 1
-  uint64_t At(uint64_t position) const;                  // position < n; a bijection onto 0 … n-1
-  uint64_t PositionOf(uint64_t sample) const;            // the other way; sample < n
+  // That of the job: a stream has none but its own.
+  EpochOrder(const TrainingSpec& training, int64_t epoch, uint64_t n)
+      : EpochOrder(training.seed, epoch, n) {
+    as_they_come_ = IsStreamed(training);
+  }
+  uint64_t At(uint64_t position) const;        // position < n; a bijection onto 0 … n-1
+  uint64_t PositionOf(uint64_t sample) const;  // the other way; sample < n
 
  private:
   uint64_t Encrypt(uint64_t x) const;
   uint64_t Decrypt(uint64_t x) const;
   uint64_t n_;
+  bool as_they_come_ = false;
   int half_bits_;
   uint64_t keys_[6];
 };

@@ -112,6 +112,13 @@ struct StreamSteps {
   int64_t most = 0;      // steps of the job; 0: to the end of the stream
 };
 
+// The number of samples that functions of a data set's size are given: the end, as far as it is
+// known, or as many as there may be.
+inline uint64_t SamplesOf(const StreamKnown& known) { return known.end.value_or(kMostSamples); }
+inline StreamSteps StepsOf(const TrainingSpec& training) {
+  return {static_cast<uint64_t>(training.batch), training.steps};
+}
+
 // Positions of a step, in their order.
 struct StreamRange {
   uint64_t first = 0;

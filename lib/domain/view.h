@@ -15,9 +15,12 @@
 
 namespace muster {
 
-// A follower measures what the others train; it is in no view.
-enum class Role { kWorker, kServer, kFollower };
+// A follower measures what the others train, a reader spools a stream for them; both are in no
+// view.
+enum class Role { kWorker, kServer, kFollower, kReader };
 inline constexpr char kFollowerName[] = "follower-0";
+inline constexpr char kReaderName[] = "reader-0";
+inline bool IsInViews(Role role) { return role == Role::kWorker || role == Role::kServer; }
 
 struct MemberId {
   std::string name;

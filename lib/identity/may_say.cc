@@ -33,6 +33,7 @@ class Rows {
   Row operator()(const LanesNotFinite&) const { return {"LanesNotFinite", IsMember()}; }
   Row operator()(const Measured&) const { return {"Measured", IsMember()}; }
   Row operator()(const MeasureFailed&) const { return {"MeasureFailed", IsMember()}; }
+  Row operator()(const Spooled&) const { return {"Spooled", IsMember()}; }
 
   Row operator()(const AgentHello& hello) const {
     return {"AgentHello", host_ != nullptr && host_->host == hello.agent.host};

@@ -9,6 +9,7 @@
 #include "lib/wire/manifest_codec.h"
 #include "lib/wire/message_codec.h"
 #include "lib/wire/parts_proto.h"
+#include "lib/wire/stream_proto.h"
 #include "muster/v1/agent.pb.h"
 #include "muster/v1/membership.pb.h"
 
@@ -244,6 +245,21 @@ GiveMeasure Get(Reader& reader, const v1::GiveMeasure& message) {
   return {term, view, fact.lineage, fact.step, std::move(fact.sums)};
 }
 
+void Put(const SpoolFrom& from, v1::MemberFrame& frame) {
+  Write(from, *frame.mutable_spool_from());
+}
+SpoolFrom Get(Reader& reader, const v1::SpoolFrom& message) { return Read(reader, message); }
+
+void Put(const AckSpooled& ack, v1::MemberFrame& frame) {
+  Write(ack, *frame.mutable_ack_spooled());
+}
+AckSpooled Get(Reader& reader, const v1::AckSpooled& message) { return Read(reader, message); }
+
+void Put(const StreamIs& stream, v1::MemberFrame& frame) {
+  Write(stream, *frame.mutable_stream_is());
+}
+StreamIs Get(Reader& reader, const v1::StreamIs& message) { return Read(reader, message); }
+
 void Put(const Leave& leave, v1::MemberFrame& frame) {
   v1::Leave& out = *frame.mutable_leave();
   out.set_term(leave.term.value());
@@ -290,7 +306,7 @@ JobProcesses ReadProcesses(Reader& reader, const v1::JobProcesses& message) {
     const Reader::Scope scope(reader, "processes", i);
     const v1::ProcessWanted& process = message.processes(i);
     job.processes.push_back({reader.Text("name", process.name()),
-                             reader.Enum("role", process.role(), Role::kFollower),
+                             reader.Enum("role", process.role(), Role::kReader),
                              PlacementNumber(reader.Number("placement", process.placement()))});
     if (!reader.Count("devices", process.devices_size(), kMostDevices)) return job;
     for (const std::string& id : process.devices())
@@ -361,6 +377,9 @@ std::optional<Either> Open(Reader& reader, const v1::MemberFrame& frame) {
     case Kind::kMeasureState: return member(frame.measure_state());
     case Kind::kAckMeasured: return member(frame.ack_measured());
     case Kind::kGiveMeasure: return member(frame.give_measure());
+    case Kind::kSpoolFrom: return member(frame.spool_from());
+    case Kind::kAckSpooled: return member(frame.ack_spooled());
+    case Kind::kStreamIs: return member(frame.stream_is());
     case Kind::kWanted: return ToAgent(Get(reader, frame.wanted()));
     case Kind::kMemberSigned: return ToAgent(Get(reader, frame.member_signed()));
     case Kind::kSignRefused: return ToAgent(Get(reader, frame.sign_refused()));

@@ -12,6 +12,7 @@
 #include "lib/wire/manifest_codec.h"
 #include "lib/wire/message_codec.h"
 #include "lib/wire/parts_proto.h"
+#include "lib/wire/stream_proto.h"
 #include "muster/v1/agent.pb.h"
 #include "muster/v1/membership.pb.h"
 
@@ -62,6 +63,7 @@ void Put(const Join& join, v1::CoordinatorFrame& frame) {
   out.set_active(join.active.value());
   out.set_recorded_lineage(join.recorded_lineage.value());
   out.set_recorded(join.recorded.value());
+  out.set_stream_positions(join.stream_positions);
   Write(join.speaks, *out.mutable_speaks());
 }
 
@@ -71,7 +73,7 @@ Join Get(Reader& reader, const v1::Join& message) {
   join.start = StartNumber(reader.Number("start", message.start()));
   join.placement = PlacementNumber(reader.Number("placement", message.placement()));
   join.id = ReadSpeaker(reader, "id", message.id());
-  join.role = reader.Enum("role", message.role(), Role::kFollower);
+  join.role = reader.Enum("role", message.role(), Role::kReader);
   join.node = Reader::Words(message.node());
   join.address = Reader::Words(message.address());
   join.cluster = Reader::Words(message.cluster());
@@ -85,6 +87,7 @@ Join Get(Reader& reader, const v1::Join& message) {
   join.recorded_lineage =
       LineageNumber(reader.Number("recorded_lineage", message.recorded_lineage()));
   join.recorded = Step(reader.Number("recorded", message.recorded()));
+  join.stream_positions = ReadPositions(reader, "stream_positions", message.stream_positions());
   join.speaks = Read(reader, message.speaks());
   return join;
 }
@@ -269,6 +272,11 @@ LanesNotFinite Get(Reader& reader, const v1::LanesNotFinite& message) {
   return {LineageNumber(reader.Number("lineage", message.lineage())),
           Step(reader.Number("step", message.step())), ReadLaneIds(reader, message.lanes())};
 }
+
+void Put(const Spooled& spooled, v1::CoordinatorFrame& frame) {
+  Write(spooled, *frame.mutable_spooled());
+}
+Spooled Get(Reader& reader, const v1::Spooled& message) { return Read(reader, message); }
 
 void Put(const Measured& measured, v1::CoordinatorFrame& frame) {
   Write(MeasureFact{measured.lineage, measured.step, measured.sums}, *frame.mutable_measured());
@@ -456,6 +464,7 @@ std::optional<Either> Open(Reader& reader, const v1::CoordinatorFrame& frame) {
     case Kind::kLanesNotFinite: return member(frame.lanes_not_finite());
     case Kind::kMeasured: return ToCoordinator(GetMeasured(reader, frame.measured()));
     case Kind::kMeasureFailed: return member(frame.measure_failed());
+    case Kind::kSpooled: return member(frame.spooled());
     case Kind::kAgentHello: return FromAgent(Get(reader, frame.agent_hello()));
     case Kind::kProcessExited: return FromAgent(Get(reader, frame.process_exited()));
     case Kind::kLogLines: return FromAgent(Get(reader, frame.log_lines()));

@@ -89,6 +89,10 @@ struct Compute {  // train thread: run these lanes of `step` and fold them with 
   std::vector<LaneId> lanes;
   std::vector<TreeNode> subtrees;  // of all lanes held in the step, these included
   std::vector<ChunkId> totals{};   // phases of the step whose result is here already
+  // The number of samples as far as it is known (SamplesOf); whether the step after this one is
+  // known, so that its lanes may be read ahead. Without a stream all are.
+  uint64_t samples = 0;
+  bool next_is_known = true;
 };
 struct GiveTotals {  // train thread: the results of these phases of the open step are here
   Step step;
@@ -137,6 +141,7 @@ struct Apply {  // train thread: all results of `step` are here
   // Then: these lanes of ours are computed once more, each by itself, to find those that are not
   // finite.
   std::vector<LaneId> examine;
+  uint64_t samples = 0;  // as of Compute
 };
 struct StepBoundary {  // train thread (servers: exchange thread), before anything changes
                        // state(step)

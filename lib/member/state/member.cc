@@ -103,6 +103,8 @@ void Member::On(const GiveCommand& give, Outcome& out) {
   active_->Handle(give, out);
 }
 
+void Member::On(const StreamIs&, Outcome& out) { out.Drop("no job has a stream yet"); }
+
 void Member::On(const GiveMeasure& give, Outcome& out) {
   if (!active_ || !state_ || give.view != sealed_) return out.Drop("too late");
   active_->Handle(give, *state_, out);

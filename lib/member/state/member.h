@@ -99,6 +99,9 @@ class Member {
   void On(const GiveMeasure& give, Outcome& out);
   void On(const MeasureState&, Outcome& out) { out.Drop("for a follower"); }
   void On(const AckMeasured&, Outcome& out) { out.Drop("for a follower"); }
+  void On(const SpoolFrom&, Outcome& out) { out.Drop("for a reader"); }
+  void On(const AckSpooled&, Outcome& out) { out.Drop("for a reader"); }
+  void On(const StreamIs& stream, Outcome& out);
   void On(const Leave& leave, Outcome& out) { out.Do(Quit{leave.exit_code, leave.reason}); }
 
   template <class M>

@@ -141,6 +141,9 @@ std::string NameOf(const FromCoordinator& message) {
     std::string operator()(const MeasureState&) { return "measure"; }
     std::string operator()(const AckMeasured&) { return "have the measure"; }
     std::string operator()(const GiveMeasure&) { return "give the measure"; }
+    std::string operator()(const SpoolFrom&) { return "spool"; }
+    std::string operator()(const AckSpooled&) { return "it is spooled"; }
+    std::string operator()(const StreamIs&) { return "the stream"; }
     std::string operator()(const AckRecords&) { return "have records"; }
     std::string operator()(const AckSegments&) { return "have segments"; }
     std::string operator()(const Leave& leave) { return absl::StrCat("leave ", leave.exit_code); }
