@@ -19,8 +19,8 @@ recovery    seconds from SIGKILL of a worker to the next complete step, and from
             killed coordinator's next process until it is ready
 checkpoint  seconds that training stands still for one checkpoint of examples/code-lm.yaml
 validation  what it costs a step of that on one worker that its model is measured every ten steps with
-            a thousandth of its data: by the worker itself, or by a follower, which needs a processor
-            of its own; its checkpoints are part of its cost
+            a copy of a thousandth of its data: by the worker itself, or by a follower, which needs a
+            processor of its own; its checkpoints are part of its cost
 
 Variants of a figure alternate, round by round, so that a change of the machine's load meets all.
 Nothing else should run meanwhile.
@@ -43,6 +43,7 @@ from report import Report
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARM_UP = 2  # steps that are not counted
 TRANSFORMER, CODE_LM = 'examples/transformer.yaml', 'examples/code-lm.yaml'
+HEADERS = pathlib.Path('/usr/include/c++')  # what the latter reads
 SMALL = {
     TRANSFORMER: ['parameters.width=16', 'parameters.heads=2', 'parameters.encoder_layers=1',
                   'parameters.decoder_layers=1', 'parameters.feedforward=32', 'parameters.target_length=4'],
@@ -290,19 +291,34 @@ def measure_windows(options, words, cadence):
     return (times[-1] - times[-1 - 5 * cadence]) / (5 * cadence)
 
 
+def write_some_headers(file):
+    """A thousandth of what is trained with, from the first header on."""
+    headers = sorted(path for path in HEADERS.rglob('*') if path.is_file())
+    left = sum(path.stat().st_size for path in headers) // 1000
+    needed(left or None, f'{HEADERS} has headers')
+    with file.open('wb') as out:
+        for path in headers:
+            left -= out.write(path.read_bytes()[:left])
+            if left == 0:
+                return
+
+
 def validation(options):
     cadence = length(options, 10)
-    nothing = ['--set', 'data.validation_share=0.001']
-    measured = [*nothing, '--set', f'validation.every_steps={cadence}']
-    variants = {
-        'without validation': nothing,
-        'on: workers': measured,
-        'on: follower': [*measured, '--set', 'validation.on=follower', '--set', f'validation.delay={cadence}'],
-    }
-    found = {name: [] for name in variants}
-    for _ in range(options.rounds):
-        for name, words in variants.items():
-            found[name].append(measure_windows(options, words, cadence))
+    with tempfile.TemporaryDirectory(prefix='muster-bench-') as folder:
+        text = pathlib.Path(folder) / 'text'
+        write_some_headers(text)
+        # What a job without validation reads is the same: the text is only measured with.
+        measured = ['--set', f'validation.every_steps={cadence}', '--set', f'validation.paths=[{text}]']
+        variants = {
+            'without validation': [],
+            'on: workers': measured,
+            'on: follower': [*measured, '--set', 'validation.on=follower', '--set', f'validation.delay={cadence}'],
+        }
+        found = {name: [] for name in variants}
+        for _ in range(options.rounds):
+            for name, words in variants.items():
+                found[name].append(measure_windows(options, words, cadence))
     without = found.pop('without validation')
     yield 'code-lm step, without validation', 's', without
     for name, runs in found.items():
