@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,38 +145,6 @@ class StreamSet final : public StoredDataSet {
 };
 
 }  // namespace
-
-absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data) {
-  const auto bad = [](const auto&... words) {
-    return absl::FailedPreconditionError(absl::StrCat("data.fields: ", words...));
-  };
-  if (data.fields.empty()) return bad("say what a sample of the stream is made of");
-  std::set<std::string> names;
-  uint64_t sample_bytes = 0;
-  for (const DataField& field : data.fields) {
-    if (field.name.empty()) return bad("a field has no name");
-    if (!names.insert(field.name).second) return bad("two are called '", field.name, "'");
-    auto bytes = static_cast<uint64_t>(BytesOfElement(field.type));
-    for (const int64_t size : field.shape) {
-      if (size < 1)
-        return bad("'", field.name, "' has the shape ", ShapeText(field.shape),
-                   ", which holds nothing");
-      if (static_cast<uint64_t>(size) > kMostStreamSampleBytes / bytes)
-        return bad("'", field.name, "' has the shape ", ShapeText(field.shape),
-                   "; a sample has at most ", kMostStreamSampleBytes, " bytes");
-      bytes *= static_cast<uint64_t>(size);
-    }
-    sample_bytes += bytes;
-    if (sample_bytes > kMostStreamSampleBytes)
-      return bad("a sample would have ", sample_bytes, " bytes; it has at most ",
-                 kMostStreamSampleBytes);
-  }
-  if (!data.label.empty() && data.fields.back().name != data.label)
-    return absl::FailedPreconditionError(
-        absl::StrCat("data.label: it is the last of data.fields, which is '",
-                     data.fields.back().name, "', and not '", data.label, "'"));
-  return sample_bytes;
-}
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenStream(const DataSpec& data, uint64_t seed,
                                                     DataPart part,

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "lib/domain/stream.h"
 #include "lib/spool/spool_map.h"
 #include "lib/spool/spool_reader.h"
 #include "muster/data_set.h"
@@ -17,9 +18,6 @@ namespace muster {
 inline bool IsLive(const DataSpec& data) {
   return data.format == DataFormat::kStream && data.paths.empty();
 }
-
-// Bytes of a sample. kFailedPrecondition: data.fields or data.label can be none of a stream.
-absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data);
 
 // Has kMostSamples samples, since nobody knows how many will come. In an epoch below 0, where
 // something is only tried, each is made of a hash: reals of [0, 1), and zeros. In others it stands

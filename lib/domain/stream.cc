@@ -1,8 +1,10 @@
 #include "lib/domain/stream.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace muster {
 namespace {
@@ -15,6 +17,10 @@ uint64_t MostPositions(const StreamSteps& steps) {
   if (steps.most == 0) return kMostSamples;
   const auto most = static_cast<uint64_t>(steps.most);
   return most > kMostSamples / steps.samples ? kMostSamples : most * steps.samples;
+}
+
+std::string ShapeText(const DataField& field) {
+  return absl::StrCat("'", field.name, "' has the shape (", absl::StrJoin(field.shape, ", "), ")");
 }
 
 std::string Named(const SpoolSegment& segment) {
@@ -86,6 +92,35 @@ std::optional<int64_t> KnownTotal(const StreamSteps& steps, const StreamKnown& k
 
 bool NeedsNoMore(const StreamSteps& steps, const StreamKnown& known) {
   return known.end.has_value() || known.positions >= MostPositions(steps);
+}
+
+absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data) {
+  const auto bad = [](const auto&... words) {
+    return absl::FailedPreconditionError(absl::StrCat("data.fields: ", words...));
+  };
+  if (data.fields.empty()) return bad("say what a sample of the stream is made of");
+  std::set<std::string> names;
+  uint64_t sample_bytes = 0;
+  for (const DataField& field : data.fields) {
+    if (field.name.empty()) return bad("a field has no name");
+    if (!names.insert(field.name).second) return bad("two are called '", field.name, "'");
+    auto bytes = static_cast<uint64_t>(BytesOfElement(field.type));
+    for (const int64_t size : field.shape) {
+      if (size < 1) return bad(ShapeText(field), ", which holds nothing");
+      if (static_cast<uint64_t>(size) > kMostStreamSampleBytes / bytes)
+        return bad(ShapeText(field), "; a sample has at most ", kMostStreamSampleBytes, " bytes");
+      bytes *= static_cast<uint64_t>(size);
+    }
+    sample_bytes += bytes;
+    if (sample_bytes > kMostStreamSampleBytes)
+      return bad("a sample would have ", sample_bytes, " bytes; it has at most ",
+                 kMostStreamSampleBytes);
+  }
+  if (!data.label.empty() && data.fields.back().name != data.label)
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.label: it is the last of data.fields, which is '",
+                     data.fields.back().name, "', and not '", data.label, "'"));
+  return sample_bytes;
 }
 
 uint64_t SpoolFileBytes(uint64_t samples, uint64_t sample_bytes) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lib/base/ids.h"
 #include "lib/domain/job.h"
@@ -18,6 +19,14 @@ namespace muster {
 
 // So many bytes a sample of a stream may have.
 inline constexpr uint64_t kMostStreamSampleBytes = uint64_t{1} << 30;
+// Bytes of a sample. kFailedPrecondition: data.fields or data.label can be none of a stream.
+absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data);
+
+// Where the spool of a job lies, among its checkpoints.
+inline std::string SpoolFolder(const std::string& checkpoint_dir) {
+  return checkpoint_dir + "/stream";
+}
+
 // So many segments members are told of.
 inline constexpr size_t kMostSpoolSegments = 4096;
 
