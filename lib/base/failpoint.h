@@ -16,25 +16,13 @@
 namespace muster {
 
 // The points of members and of coordinators. A name that is not here cannot be armed.
-inline constexpr absl::string_view kFailpointNames[] = {"forward",
-                                                        "phase",
-                                                        "last_backward",
-                                                        "half_sent",
-                                                        "summed_unreplied",
-                                                        "half_received",
-                                                        "before_apply",
-                                                        "donor",
-                                                        "sealed_unanswered",
-                                                        "receiver",
-                                                        "base_acknowledged",
-                                                        "part_copied",
-                                                        "segment_written",
-                                                        "measuring",
-                                                        "measured_untold",
-                                                        "measured_told",
-                                                        "persisted_unpublished",
-                                                        "forming",
-                                                        "before_commit"};
+inline constexpr absl::string_view kFailpointNames[] = {
+    "forward",           "phase",         "last_backward",         "half_sent",
+    "summed_unreplied",  "half_received", "before_apply",          "donor",
+    "sealed_unanswered", "receiver",      "base_acknowledged",     "part_copied",
+    "segment_written",   "measuring",     "measured_untold",       "measured_told",
+    "spooled_untold",    "spooled_told",  "persisted_unpublished", "forming",
+    "before_commit"};
 
 class Failpoints {
  public:

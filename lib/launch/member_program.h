@@ -1,5 +1,5 @@
-// What the programs of workers, followers and servers share: options, log, transport, the way into
-// a job.
+// What the programs of workers, followers, servers and readers share: options, log, transport, the
+// way into a job.
 #pragma once
 
 #include <functional>

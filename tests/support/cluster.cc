@@ -12,6 +12,8 @@
 #include "lib/base/check.h"
 #include "lib/checkpoint/load.h"
 #include "lib/domain/role_name.h"
+#include "lib/member/runtime/follower_exchange.h"
+#include "lib/member/runtime/reader_exchange.h"
 #include "lib/optim/optim.h"
 #include "lib/task/counting.h"
 #include "lib/wire/message_codec.h"
@@ -342,48 +344,51 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
         throw CutOff();
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
-  const bool follows = options.role == Role::kFollower;
-  if (!follows)
+  const bool is_in_views = IsInViews(options.role);
+  const bool computes = options.role == Role::kWorker || options.role == Role::kFollower;
+  if (is_in_views)
     listener_ = transport_
                     ->Listen(absl::StrCat(options.name, ":0"),
                              PeerSessions::AcceptInto(events_, next_link_, options.held_bytes))
                     .value();
   ExchangeOptions exchange;
   exchange.job = options.job;
-  exchange.place = {id_, {}, options.role, "host", follows ? "" : listener_->Address()};
+  exchange.place = {id_, {}, options.role, "host", is_in_views ? listener_->Address() : ""};
   exchange.coordinator = coordinator;
   exchange.held_bytes = options.held_bytes;
   ExchangeParts parts;
   parts.transport = transport_.get();
   parts.events = events_;
   parts.next_link = next_link_;
-  parts.train = options.role == Role::kServer ? nullptr : &port_;
+  parts.train = computes ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = &metrics_;
   parts.failpoints = &failpoints_;
   parts.reporter = &reporter_;
-  if (follows) {
-    follower_ = std::make_unique<FollowerExchange>(exchange, parts);
+  if (options.role == Role::kFollower) {
+    lone_ = std::make_unique<FollowerExchange>(exchange, parts);
+  } else if (options.role == Role::kReader) {
+    lone_ = std::make_unique<ReaderExchange>(exchange, parts, reads_);
   } else {
     exchange_ = std::make_unique<Exchange>(exchange, parts);
   }
   exchange_thread_ = std::thread([this] {
     try {
-      exit_code_ = follower_ ? follower_->Run() : exchange_->Run();
+      exit_code_ = lone_ ? lone_->Run() : exchange_->Run();
     } catch (const CutOff&) {
       port_.box.Close();
     }
     exchange_.reset();  // its sessions break
-    follower_.reset();
+    lone_.reset();
   });
-  if (options.role == Role::kServer) return;
+  if (!computes) return;
   worker::TrainerParts train;
   train.port = &port_;
   train.events = events_;
   train.copied = &copied_;
   train.metrics = &metrics_;
   train.failpoints = &failpoints_;
-  train.follows = follows;
+  train.follows = options.role == Role::kFollower;
   train.make_task = options.make_task;
   if (!train.make_task)
     train.make_task = [](const TrainingSpec& training, DataPart) { return MakeCounting(training); };

@@ -16,7 +16,7 @@
 #include "lib/base/mailbox.h"
 #include "lib/base/mutex.h"
 #include "lib/member/runtime/exchange.h"
-#include "lib/member/runtime/follower_exchange.h"
+#include "lib/member/runtime/lone_exchange.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/loop/loop_network.h"
 #include "worker/runtime/trainer.h"
@@ -102,7 +102,7 @@ struct TestMemberOptions {
   size_t held_bytes = kMaxHeldBytes;  // of what another sent, and was not dealt with yet
 };
 
-// A worker, a server or a follower: its threads run until the job ends or it is cut off.
+// A worker, a server, a follower or a reader: its threads run until the job ends or it is cut off.
 class TestMember {
  public:
   TestMember(LoopNetwork& network, const std::string& coordinator, TestMemberOptions options);
@@ -136,9 +136,10 @@ class TestMember {
   Reporter reporter_;
   std::atomic<bool> fired_{false};
   Failpoints failpoints_;
-  std::unique_ptr<Listener> listener_;  // not of a follower
+  std::unique_ptr<Listener> listener_;  // of members of views
+  ThreadProgress reads_{"stream"};      // of a reader
   std::unique_ptr<Exchange> exchange_;  // or
-  std::unique_ptr<FollowerExchange> follower_;
+  std::unique_ptr<LoneExchange> lone_;
   std::unique_ptr<worker::Trainer> trainer_;
   std::atomic<int> exit_code_{-1};
   std::thread exchange_thread_, train_thread_;

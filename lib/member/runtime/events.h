@@ -148,6 +148,12 @@ struct StateMeasured {
   MeasureEnded ended;
   double seconds = 0;  // reading and measuring
 };
+struct StreamSpooled {  // of a reader: the thread that reads has synced it
+  Spooled spooled;
+};
+struct ReadingEnded {  // of a reader, as StreamReaderLoop::Run says
+  absl::Status why;
+};
 // The process ends. kInvalidArgument, kDataLoss: the data; kFailedPrecondition: the job; else
 // ourselves.
 struct TrainFailed {
@@ -157,10 +163,10 @@ struct StopAsked {  // a signal: leave cleanly
   int exit_code = 0;
   std::string reason;
 };
-using Event =
-    std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, Prepared, GradientsReady,
-                 StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade, Generated,
-                 StateMeasured, TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, Prepared,
+                           GradientsReady, StateApplied, LanesAbandoned, StepBoundaryTaken,
+                           StateMade, Generated, StateMeasured, StreamSpooled, ReadingEnded,
+                           TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
 // What our own threads, signals and the coordinator say is posted; what comes from peers is posted
 // behind it. So however much data waits here, a Seal, a stop or an update that is done does not
 // wait for it. Frames of one session stay in order.

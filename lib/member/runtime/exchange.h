@@ -63,7 +63,7 @@ struct ExchangeParts {
   const TransportCounters* moved = nullptr;  // by the transport; may be null
 };
 
-// What the exchange of a follower has in common (follower_exchange.h).
+// What the exchange of a member of no view has in common (lone_exchange.h).
 
 // Of pauses between attempts, so that members do not all come at once.
 uint64_t SeedOf(const MemberId& id);
@@ -107,6 +107,8 @@ class Exchange {
   void Handle(StateMade event);
   void Handle(Generated event);
   void Handle(StateMeasured) {}  // of a follower
+  void Handle(StreamSpooled) {}  // of a reader
+  void Handle(ReadingEnded) {}   // likewise
   void Handle(TrainFailed event);
   void Handle(SegmentWritten written);
   void Handle(SegmentFailed failed);

@@ -91,4 +91,16 @@ struct FollowerMetrics {
   Histogram& measure_seconds;
 };
 
+// Likewise of a reader.
+struct StreamMetrics {
+  explicit StreamMetrics(Metrics& m)
+      : positions(m.GetGauge("muster_stream_positions")),
+        bytes(m.GetCounter("muster_stream_bytes_total")),
+        retries(m.GetCounter("muster_stream_retries_total")) {}
+
+  Gauge& positions;
+  Counter& bytes;
+  Counter& retries;
+};
+
 }  // namespace muster

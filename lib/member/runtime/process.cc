@@ -21,6 +21,8 @@
 #include "lib/domain/role_name.h"
 #include "lib/identity/identity_source.h"
 #include "lib/log/log.h"
+#include "lib/member/runtime/follower_exchange.h"
+#include "lib/member/runtime/reader_exchange.h"
 
 namespace muster {
 namespace {
@@ -127,7 +129,8 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   MUSTER_RETURN_IF_ERROR(Prefix("--metrics", server.status()));
   http_ = *std::move(server);
   reporter_.MetricsAt(http_->Address());
-  if (!follows()) {
+  const bool is_in_views = IsInViews(options_.role);
+  if (is_in_views) {
     absl::StatusOr<std::unique_ptr<Listener>> listener =
         transport.Listen(options_.listen, PeerSessions::AcceptInto(events_, next_link_));
     MUSTER_RETURN_IF_ERROR(Prefix("--listen", listener.status()));
@@ -138,7 +141,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   exchange.start = StartNumber(options_.start);
   exchange.place = {id_, PlacementNumber(options_.placement), options_.role,
                     options_.node.empty() ? OwnNode() : options_.node,
-                    follows() ? "" : listener_->Address()};
+                    is_in_views ? listener_->Address() : ""};
   exchange.coordinator = options_.coordinator;
   exchange.cluster = options_.cluster;
   exchange.lease = std::chrono::milliseconds(options_.lease_ms);
@@ -149,16 +152,16 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   parts.transport = &transport;
   parts.events = events_;
   parts.next_link = next_link_;
-  parts.train = options_.role == Role::kServer ? nullptr : &port_;
+  const bool computes = options_.role == Role::kWorker || options_.role == Role::kFollower;
+  parts.train = computes ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = metrics_.get();
   parts.failpoints = &failpoints_;
   parts.reporter = &reporter_;
   parts.moved = moved;
-  if (follows()) {
-    LogInfo("follows job %s, metrics at %s", options_.job, http_->Address());
-    follower_ = std::make_unique<FollowerExchange>(std::move(exchange), std::move(parts));
-    exchange_thread_ = std::thread([this] { exit_code_ = follower_->Run(); });
+  if (!is_in_views) {
+    lone_ = MakeLoneExchange(std::move(exchange), parts);
+    exchange_thread_ = std::thread([this] { exit_code_ = lone_->Run(); });
   } else {
     LogInfo("takes part in job %s at %s, metrics at %s", options_.job, listener_->Address(),
             http_->Address());
@@ -167,6 +170,16 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   }
   signal_thread_ = std::thread([this] { WatchSignals(); });
   return absl::OkStatus();
+}
+
+std::unique_ptr<LoneExchange> MemberProcess::MakeLoneExchange(ExchangeOptions options,
+                                                              const ExchangeParts& parts) {
+  if (options_.role == Role::kReader) {
+    LogInfo("reads the stream of job %s, metrics at %s", options_.job, http_->Address());
+    return std::make_unique<ReaderExchange>(std::move(options), parts, reads_);
+  }
+  LogInfo("follows job %s, metrics at %s", options_.job, http_->Address());
+  return std::make_unique<FollowerExchange>(std::move(options), parts);
 }
 
 void MemberProcess::WatchSignals() {
@@ -196,7 +209,7 @@ MemberProcess::~MemberProcess() {
   events_->Post(StopAsked{kExitTerminated, "the process ends"});
   Join();
   exchange_.reset();
-  follower_.reset();
+  lone_.reset();
   listener_.reset();
   if (!signal_thread_.joinable()) return;
   pthread_kill(signal_thread_.native_handle(), kEndWatch);

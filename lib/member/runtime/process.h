@@ -1,5 +1,6 @@
-// What the programs of workers, followers and servers share: names, the listener, metrics, signals
-// and the exchange thread. The mains add the transport and, for all but servers, the train thread.
+// What the programs of workers, followers, servers and readers share: names, the listener, metrics,
+// signals and the exchange thread. The mains add the transport and, for workers and followers, the
+// train thread.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,7 @@
 #include "lib/base/lease.h"
 #include "lib/http/server.h"
 #include "lib/member/runtime/exchange.h"
-#include "lib/member/runtime/follower_exchange.h"
+#include "lib/member/runtime/lone_exchange.h"
 #include "lib/metrics/metrics.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
@@ -72,7 +73,8 @@ class MemberProcess {
   explicit MemberProcess(ProcessOptions options);
   absl::Status Begin(Transport& transport, const TransportCounters* moved);
   void WatchSignals();
-  bool follows() const { return options_.role == Role::kFollower; }
+  std::unique_ptr<LoneExchange> MakeLoneExchange(ExchangeOptions options,
+                                                 const ExchangeParts& parts);
 
   const ProcessOptions options_;
   const MemberId id_;
@@ -84,9 +86,10 @@ class MemberProcess {
   std::shared_ptr<std::atomic<LinkId>> next_link_ = std::make_shared<std::atomic<LinkId>>(1);
   TrainPort port_;
   std::unique_ptr<http::Server> http_;
-  std::unique_ptr<Listener> listener_;  // null: of a follower, whom no member calls
+  std::unique_ptr<Listener> listener_;  // null: of a member of no view, whom no other calls
+  ThreadProgress reads_{"stream"};      // of a reader
   std::unique_ptr<Exchange> exchange_;  // one of these two
-  std::unique_ptr<FollowerExchange> follower_;
+  std::unique_ptr<LoneExchange> lone_;
   std::thread exchange_thread_;
   std::thread signal_thread_;
   int exit_code_ = kExitFailed;

@@ -52,6 +52,10 @@ void Reporter::Sample(absl::string_view text) const {
   Line("sample", absl::StrCat(",\"text\":", JsonText(text)));
 }
 
+void Reporter::Spooled(uint64_t positions) const {
+  Line("stream", absl::StrCat(",\"positions\":", positions));
+}
+
 std::string JsonText(absl::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {

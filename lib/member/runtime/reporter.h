@@ -27,6 +27,8 @@ class Reporter {
   // how far it is; may be empty.
   void Prepares(absl::string_view text = "") const;
   void Sample(absl::string_view text) const;
+  // {"event":"stream","member":…,"positions":…}: so many samples of the stream are safe.
+  void Spooled(uint64_t positions) const;
 
  private:
   void Line(absl::string_view event, absl::string_view fields) const;

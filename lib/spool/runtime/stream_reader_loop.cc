@@ -31,6 +31,7 @@ void StreamReaderLoop::Stop() {
 
 absl::Status StreamReaderLoop::Run() {
   while (!ended_ && !messages_.closed()) {
+    parts_.goes_on();
     // What the source has is waited for there.
     const Duration wait = wanted_ > 0 ? Duration::zero() : WaitAtMost();
     for (auto message = messages_.TakeUntil(parts_.clock->Now() + wait); message;
@@ -63,8 +64,10 @@ void StreamReaderLoop::Handle(StreamReaderInput input) {
   while (!inputs_.empty() && !ended_) {
     const StreamReaderInput next = std::move(inputs_.front());
     inputs_.pop_front();
-    for (const StreamReaderAction& action : reader_.Handle(next, parts_.clock->Now()))
+    for (const StreamReaderAction& action : reader_.Handle(next, parts_.clock->Now())) {
+      parts_.goes_on();
       if (!Do(action)) break;
+    }
   }
 }
 

@@ -28,6 +28,8 @@ class StreamReaderLoop {
     const Clock* clock = nullptr;
     std::function<void(const Spooled&)> tell;      // the coordinator
     std::function<void(const std::string&)> told;  // people: what fails and is tried again
+    // Said now and then, every few seconds at least while nothing hangs.
+    std::function<void()> goes_on = [] {};
   };
   explicit StreamReaderLoop(Parts parts);
 

@@ -66,6 +66,9 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetGauge("muster_records_pending");
   metrics.GetCounter("muster_measures_total");
   metrics.GetHistogram("muster_measure_seconds");
+  metrics.GetGauge("muster_stream_positions");
+  metrics.GetCounter("muster_stream_bytes_total");
+  metrics.GetCounter("muster_stream_retries_total");
   metrics.GetCounter("muster_http_requests_total", "200");
   metrics.GetCounter("muster_sse_dropped_total");
   metrics.GetCounter("muster_webhook_deliveries_total", "delivered");
