@@ -126,7 +126,7 @@ absl::Status StreamReaderLoop::Open(const OpenSegment& segment) {
 bool StreamReaderLoop::Write(absl::Status status) {
   if (status.ok()) return true;
   parts_.told(absl::StrCat(status.message(), "; it is tried again"));
-  inputs_.emplace_back(SegmentFailed{std::move(status)});
+  inputs_.emplace_back(SpoolFailed{std::move(status)});
   return false;
 }
 

@@ -126,7 +126,7 @@ void StreamReader::On(const SegmentSynced&, Time, StreamReaderActions&) {
 }
 
 // What is not known to be on the disk is taken from the source once more, into another file.
-void StreamReader::On(const SegmentFailed&, Time now, StreamReaderActions&) {
+void StreamReader::On(const SpoolFailed&, Time now, StreamReaderActions&) {
   if (!segment_) return;
   taken_ = Synced();
   place_ = synced_place_;

@@ -27,7 +27,7 @@ struct SamplesCame {
 };
 struct SegmentSynced {};  // as SyncSegment asked
 // A segment could not be made, appended to or synced. What it had on the disk before it has still.
-struct SegmentFailed {
+struct SpoolFailed {
   absl::Status status;
 };
 // kDataLoss, kInvalidArgument and kFailedPrecondition: what it has can be no stream, and trying
@@ -38,7 +38,7 @@ struct SourceFailed {
 struct TimePassed {};
 
 using StreamReaderInput = std::variant<SpoolFrom, AckSpooled, SamplesCame, SegmentSynced,
-                                       SegmentFailed, SourceFailed, TimePassed>;
+                                       SpoolFailed, SourceFailed, TimePassed>;
 
 // ---- what is to be done, in this order
 
@@ -59,7 +59,7 @@ struct OpenSegment {
 };
 // All that came last. Answered likewise.
 struct AppendSamples {};
-// Answered by SegmentSynced or SegmentFailed.
+// Answered by SegmentSynced or SpoolFailed.
 struct SyncSegment {};
 struct TellSpooled {
   Spooled spooled;
@@ -113,7 +113,7 @@ class StreamReader {
   void On(const AckSpooled& ack, Time now, StreamReaderActions& out);
   void On(const SamplesCame& came, Time now, StreamReaderActions& out);
   void On(const SegmentSynced& synced, Time now, StreamReaderActions& out);
-  void On(const SegmentFailed& failed, Time now, StreamReaderActions& out);
+  void On(const SpoolFailed& failed, Time now, StreamReaderActions& out);
   void On(const SourceFailed& failed, Time now, StreamReaderActions& out);
   void On(const TimePassed& passed, Time now, StreamReaderActions& out);
 

@@ -208,7 +208,7 @@ TEST(StreamReader, WhatCouldNotBeWrittenIsTakenAgainIntoAnotherFile) {
   reader.Come(2, 2);
   EXPECT_THAT(reader.Hear(SegmentSynced{}), ElementsAre("tell 0: 0+2 a+2"));
   reader.Come(3, 5);
-  EXPECT_THAT(reader.Hear(SegmentFailed{absl::ResourceExhaustedError("full")}), IsEmpty());
+  EXPECT_THAT(reader.Hear(SpoolFailed{absl::ResourceExhaustedError("full")}), IsEmpty());
   EXPECT_TRUE(reader.reader().retries());
   EXPECT_EQ(reader.reader().taken(), 2u);
   EXPECT_THAT(reader.Pass(milliseconds(999)), IsEmpty());
@@ -217,7 +217,7 @@ TEST(StreamReader, WhatCouldNotBeWrittenIsTakenAgainIntoAnotherFile) {
   EXPECT_THAT(reader.Ack(2), ElementsAre("answer 2", "take 98"));
   EXPECT_THAT(reader.Come(1, 3), ElementsAre("open 1 at 2", "append", "sync", "take 97"));
   // The second time in a row it waits for longer.
-  reader.Hear(SegmentFailed{absl::ResourceExhaustedError("full")});
+  reader.Hear(SpoolFailed{absl::ResourceExhaustedError("full")});
   EXPECT_EQ(reader.reader().Wakes(), reader.now() + seconds(2));
 }
 
@@ -412,7 +412,7 @@ class World {
                           std::holds_alternative<SyncSegment>(action));
       if (fails && Below(2) == 0) {
         --fails_, ++failures;
-        process.inputs.emplace_front(SegmentFailed{absl::ResourceExhaustedError("full")});
+        process.inputs.emplace_front(SpoolFailed{absl::ResourceExhaustedError("full")});
         return;
       }
       std::visit([&](const auto& what) { Do(process, what); }, action);
