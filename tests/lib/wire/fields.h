@@ -1,4 +1,4 @@
-// The fields of a plain struct, in order, without naming them: up to fifteen.
+// The fields of a plain struct, in order, without naming them: up to seventeen.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ constexpr bool TakesFields(std::index_sequence<i...>) {
   return requires { T{((void)i, AnyField{})...}; };
 }
 
-template <class T, size_t n = 15>
+template <class T, size_t n = 17>
 constexpr size_t FieldCount() {
   if constexpr (TakesFields<T>(std::make_index_sequence<n>()))
     return n;
@@ -51,6 +51,8 @@ auto FieldsOf(T& s) {
   MUSTER_FIELDS(13, a, b, c, d, e, f, g, h, i, j, k, l, m)
   MUSTER_FIELDS(14, a, b, c, d, e, f, g, h, i, j, k, l, m, o)
   MUSTER_FIELDS(15, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p)
+  MUSTER_FIELDS(16, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q)
+  MUSTER_FIELDS(17, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r)
 #undef MUSTER_FIELDS
 }
 

@@ -513,6 +513,58 @@ TEST(MessageCodecTest, FirstFrameTellsWhoSpeaks) {
       "agent_hello: slots");
 }
 
+TEST(MessageCodecTest, NumbersOfPositionsAreBounded) {
+  const uint64_t more = kMostSamples + 1;
+  Join join;
+  join.id.name = kReaderName;
+  join.role = Role::kReader;
+  join.stream_positions = kMostSamples;
+  EXPECT_TRUE(DecodeToCoordinator(Encode(ToCoordinator(join))).ok());
+  join.stream_positions = more;
+  EXPECT_THAT(DecodeToCoordinator(Encode(ToCoordinator(join))).status().message(),
+              testing::HasSubstr("stream_positions: 1099511627777 is more than 1099511627776"));
+  for (uint64_t Spooled::*field : {&Spooled::first, &Spooled::count}) {
+    Spooled spooled;
+    spooled.*field = kMostSamples;
+    EXPECT_TRUE(DecodeToCoordinator(Encode(ToCoordinator(spooled))).ok());
+    spooled.*field = more;
+    EXPECT_FALSE(DecodeToCoordinator(Encode(ToCoordinator(spooled))).ok());
+  }
+  for (uint64_t SpoolFrom::*field : {&SpoolFrom::positions, &SpoolFrom::needed, &SpoolFrom::room}) {
+    SpoolFrom from;
+    from.*field = more;
+    EXPECT_FALSE(DecodeFromCoordinator(Encode(FromCoordinator(from))).ok());
+  }
+  for (uint64_t AckSpooled::*field :
+       {&AckSpooled::positions, &AckSpooled::needed, &AckSpooled::room}) {
+    AckSpooled ack;
+    ack.*field = more;
+    EXPECT_FALSE(DecodeFromCoordinator(Encode(FromCoordinator(ack))).ok());
+  }
+  for (const StreamIs& wrong :
+       {StreamIs{.positions = more}, StreamIs{.end = more}, StreamIs{.segments = {{.first = more}}},
+        StreamIs{.segments = {{.count = more}}}, StreamIs{.segments = {{.number = -1}}}})
+    EXPECT_FALSE(DecodeFromCoordinator(Encode(FromCoordinator(wrong))).ok());
+}
+
+TEST(MessageCodecTest, AStreamHasABoundedNumberOfSegmentsAndANameOfAFileIsShort) {
+  StreamIs stream;
+  stream.segments.resize(kMostSpoolSegments);
+  EXPECT_TRUE(DecodeFromCoordinator(Encode(FromCoordinator(stream))).ok());
+  stream.segments.emplace_back();
+  EXPECT_THAT(DecodeFromCoordinator(Encode(FromCoordinator(stream))).status().message(),
+              testing::HasSubstr("segments"));
+  // Names are bytes, whatever they are.
+  Spooled spooled;
+  spooled.place.file = std::string(4096, '\xff');
+  const auto sound = DecodeToCoordinator(Encode(ToCoordinator(spooled)));
+  ASSERT_TRUE(sound.ok()) << sound.status();
+  EXPECT_EQ(std::get<Spooled>(*sound), spooled);
+  spooled.place.file += "x";
+  EXPECT_THAT(DecodeToCoordinator(Encode(ToCoordinator(spooled))).status().message(),
+              testing::HasSubstr("place.file: 4097 bytes; at most 4096 are allowed"));
+}
+
 TEST(MessageCodecTest, DevicesHaveIdsOfTheirOwn) {
   const auto refusal = [](const std::vector<HostDevice>& devices) {
     const AgentHello hello{{"host", {1, 1}}, {}, "node", 1, devices};

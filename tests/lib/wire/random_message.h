@@ -141,7 +141,11 @@ class RandomMessage {
     if (Below(2) == 1) ForEachField(speaks, [this](auto& field) { Fill(field); });
   }
   void Fill(AskJob& ask) { FillNamed(ask, ask.name); }
-  void Fill(Join& join) { FillNamed(join, join.id.name); }
+  void Fill(Join& join) {
+    FillNamed(join, join.id.name);
+    join.role = static_cast<Role>(Below(static_cast<size_t>(Role::kReader) + 1));
+    join.stream_positions = Positions();
+  }
   void Fill(Hello& hello) { FillNamed(hello, hello.from.name); }
   void Fill(AgentHello& hello) {
     FillNamed(hello, hello.agent.host);
@@ -246,7 +250,36 @@ class RandomMessage {
     for (size_t c = 0; c < chunks; ++c) plan.done[c] = plan.done_from[c] >= 0;
   }
 
+  void Fill(SpoolSegment& segment) {
+    ForEachField(segment, [this](auto& field) { Fill(field); });
+    segment.first = Positions();
+    segment.count = Positions();
+  }
+  void Fill(StreamPlace& place) {
+    ForEachField(place, [this](auto& field) { Fill(field); });
+    place.sample = Positions();
+  }
+  void Fill(SpoolFrom& from) {
+    ForEachField(from, [this](auto& field) { Fill(field); });
+    for (uint64_t* number : {&from.positions, &from.needed, &from.room}) *number = Positions();
+  }
+  void Fill(AckSpooled& ack) {
+    ForEachField(ack, [this](auto& field) { Fill(field); });
+    for (uint64_t* number : {&ack.positions, &ack.needed, &ack.room}) *number = Positions();
+  }
+  void Fill(Spooled& spooled) {
+    ForEachField(spooled, [this](auto& field) { Fill(field); });
+    for (uint64_t* number : {&spooled.first, &spooled.count}) *number = Positions();
+  }
+  void Fill(StreamIs& stream) {
+    ForEachField(stream, [this](auto& field) { Fill(field); });
+    stream.positions = Positions();
+    if (stream.end) stream.end = Positions();
+  }
+
   size_t Below(size_t n) { return random_() % n; }
+  // Of a stream.
+  uint64_t Positions() { return random_() >> (23 + Below(41)); }
 
  private:
   template <class Index>
