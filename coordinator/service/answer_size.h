@@ -30,6 +30,9 @@ inline size_t AboutBytesOf(const JobInfo& info) {
   const TrainingSpec& training = info.spec->training;
   for (const std::string& path : training.data.paths) bytes += path.size() + 4;
   for (const std::string& suffix : training.data.suffixes) bytes += suffix.size() + 4;
+  for (const DataField& field : training.data.fields)
+    bytes += field.name.size() + 64 + 12 * field.shape.size();
+  bytes += info.spec->runtime.stream.path.size() + info.spec->runtime.stream.host.size();
   bytes += training.initial.file.size() + 4;
   for (const MetricValue& of : info.validation) bytes += of.metric.size() + 64;
   for (const PrefixChange& change : training.initial.map)

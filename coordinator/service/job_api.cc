@@ -47,11 +47,12 @@ absl::Status CheckPath(const std::string& field, const std::string& path) {
   return FieldError("", field, absl::StrCat("'", path, "' is relative; write the whole path"));
 }
 
-absl::Status CheckPaths(const TrainingSpec& training) {
-  const std::vector<std::string>& paths = training.data.paths;
+absl::Status CheckPaths(const JobSpec& spec) {
+  const std::vector<std::string>& paths = spec.training.data.paths;
   for (size_t i = 0; i < paths.size(); ++i)
     MUSTER_RETURN_IF_ERROR(CheckPath(FieldPath("data.paths", i), paths[i]));
-  return CheckPath("initial.file", training.initial.file);
+  MUSTER_RETURN_IF_ERROR(CheckPath("data.stream.path", spec.runtime.stream.path));
+  return CheckPath("initial.file", spec.training.initial.file);
 }
 
 absl::Status CheckFolder(const std::string& folder) {
@@ -122,7 +123,7 @@ class Api final : public JobApi {
               Reply<SubmittedJob> reply) override {
     if (id.empty()) id = MakeJobId(spec.runtime.name);
     if (const absl::Status bad = CheckId(id); !bad.ok()) return reply(bad);
-    if (const absl::Status bad = CheckPaths(spec.training); !bad.ok()) return reply(bad);
+    if (const absl::Status bad = CheckPaths(spec); !bad.ok()) return reply(bad);
     if (const auto too_large = TooLargeForAJob(spec.training))
       return reply(FieldError("", too_large->field, too_large->reason));
     if (IsFork(spec.training)) return forks_.Submit(id, spec, accepts, caller, reply);
@@ -401,7 +402,7 @@ class Api final : public JobApi {
     if (FindJob(jobs, id).ok())
       return absl::AlreadyExistsError(
           absl::StrCat("job ", id, " exists already; adopt this one under another id"));
-    MUSTER_RETURN_IF_ERROR(CheckPaths(spec.training));
+    MUSTER_RETURN_IF_ERROR(CheckPaths(spec));
     if (const auto too_large = TooLargeForAJob(spec.training))
       return FieldError("", too_large->field, too_large->reason);
     MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept_, Anybody()));

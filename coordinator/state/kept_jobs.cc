@@ -42,6 +42,9 @@ size_t BytesOf(const JobSpec& spec) {
   for (const ParameterGroup& group : spec.training.groups)
     bytes += sizeof(group) + BytesOf(group.match);
   bytes += BytesOf(spec.training.validation.paths) + BytesOf(spec.training.validation.metric);
+  for (const DataField& field : data.fields)
+    bytes += sizeof(field) + BytesOf(field.name) + field.shape.size() * sizeof(int64_t);
+  bytes += spec.runtime.stream.path.size() + spec.runtime.stream.host.size();
   bytes += spec.training.initial.file.size();
   if (const auto& parent = spec.training.initial.parent)
     bytes += parent->job.size() + parent->digest.size();

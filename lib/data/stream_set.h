@@ -1,5 +1,5 @@
 // Streams as data sets (docs/decisions/0112-streams.md): samples that come while the job trains and
-// have positions for numbers. `data.fields` says what a sample is.
+// have positions for numbers. `data.stream.fields` says what a sample is.
 #pragma once
 
 #include <cstdint>

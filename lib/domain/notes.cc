@@ -21,8 +21,10 @@ std::vector<std::string> NotesOn(const JobSpec& spec) {
     notes.push_back(absl::StrCat(Plural(training.batch, "sample"), " of a step (batch) for ",
                                  training.lanes, " lanes: ", training.lanes - training.batch,
                                  " of them stay empty; take a larger batch, or fewer lanes"));
+  // How long a stream is nobody knows.
+  const uint64_t samples = IsStreamed(training) ? kMostSamples : training.data.samples;
   if (training.steps > 0 || training.data.samples > 0)
-    if (std::string note = NoteOnWarmup(training, training.data.samples); !note.empty())
+    if (std::string note = NoteOnWarmup(training, samples); !note.empty())
       notes.push_back(std::move(note));
   const CheckpointPolicy& checkpoint = spec.runtime.checkpoint;
   if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_epochs == 0 &&

@@ -96,7 +96,7 @@ bool NeedsNoMore(const StreamSteps& steps, const StreamKnown& known) {
 
 absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data) {
   const auto bad = [](const auto&... words) {
-    return absl::FailedPreconditionError(absl::StrCat("data.fields: ", words...));
+    return absl::FailedPreconditionError(absl::StrCat("data.stream.fields: ", words...));
   };
   if (data.fields.empty()) return bad("say what a sample of the stream is made of");
   std::set<std::string> names;
@@ -118,7 +118,7 @@ absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data) {
   }
   if (!data.label.empty() && data.fields.back().name != data.label)
     return absl::FailedPreconditionError(
-        absl::StrCat("data.label: it is the last of data.fields, which is '",
+        absl::StrCat("data.label: it is the last of data.stream.fields, which is '",
                      data.fields.back().name, "', and not '", data.label, "'"));
   return sample_bytes;
 }

@@ -19,7 +19,7 @@ namespace muster {
 
 // So many bytes a sample of a stream may have.
 inline constexpr uint64_t kMostStreamSampleBytes = uint64_t{1} << 30;
-// Bytes of a sample. kFailedPrecondition: data.fields or data.label can be none of a stream.
+// Bytes of a sample. kFailedPrecondition: data.stream.fields or data.label can be none of a stream.
 absl::StatusOr<uint64_t> StreamSampleBytes(const DataSpec& data);
 
 // Where the spool of a job lies, among its checkpoints.

@@ -15,16 +15,6 @@ using nlohmann::json;
 constexpr size_t kMostDimensions = 32;
 constexpr int64_t kMostSize = int64_t{1} << 31;
 
-std::vector<std::string> TypeNames() {
-  std::vector<std::string> names;
-  for (const TensorType type :
-       {TensorType::kFloat32, TensorType::kFloat64, TensorType::kFloat16, TensorType::kBfloat16,
-        TensorType::kInt64, TensorType::kInt32, TensorType::kInt16, TensorType::kInt8,
-        TensorType::kUint8, TensorType::kBool})
-    names.emplace_back(NameOf(type));
-  return names;
-}
-
 absl::Status CheckMapping(const Document& document, const char* field, const json& value,
                           absl::string_view example) {
   if (!value.is_object())
@@ -33,6 +23,24 @@ absl::Status CheckMapping(const Document& document, const char* field, const jso
   if (value.size() <= kMostDeclared) return absl::OkStatus();
   return ErrorAt(document, field,
                  absl::StrCat(value.size(), " names; at most ", kMostDeclared, " are allowed"));
+}
+
+json MappingSchema(json of) {
+  return {{"type", "object"},
+          {"maxProperties", kMostDeclared},
+          {"additionalProperties", std::move(of)}};
+}
+
+}  // namespace
+
+std::vector<std::string> TypeNames() {
+  std::vector<std::string> names;
+  for (const TensorType type :
+       {TensorType::kFloat32, TensorType::kFloat64, TensorType::kFloat16, TensorType::kBfloat16,
+        TensorType::kInt64, TensorType::kInt32, TensorType::kInt16, TensorType::kInt8,
+        TensorType::kUint8, TensorType::kBool})
+    names.emplace_back(NameOf(type));
+  return names;
 }
 
 absl::StatusOr<std::vector<int64_t>> ReadShape(const Document& document, const std::string& field,
@@ -54,13 +62,11 @@ absl::StatusOr<std::vector<int64_t>> ReadShape(const Document& document, const s
   return shape;
 }
 
-json MappingSchema(json of) {
-  return {{"type", "object"},
-          {"maxProperties", kMostDeclared},
-          {"additionalProperties", std::move(of)}};
+json ShapeSchema() {
+  return {{"type", "array"},
+          {"maxItems", kMostDimensions},
+          {"items", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMostSize}}}};
 }
-
-}  // namespace
 
 absl::Status ReadTypes(const Document& document, const json& value,
                        std::map<std::string, TensorType>& types) {
@@ -103,10 +109,6 @@ json FromShapes(const std::map<std::string, std::vector<int64_t>>& shapes) {
   return written;
 }
 
-json ShapesSchema() {
-  return MappingSchema({{"type", "array"},
-                        {"maxItems", kMostDimensions},
-                        {"items", {{"type", "integer"}, {"minimum", 1}, {"maximum", kMostSize}}}});
-}
+json ShapesSchema() { return MappingSchema(ShapeSchema()); }
 
 }  // namespace muster

@@ -21,6 +21,7 @@
 #include "lib/wire/job_document.h"
 #include "lib/wire/job_fields.h"
 #include "lib/wire/learning_fields.h"
+#include "lib/wire/stream_fields.h"
 #include "lib/wire/task_parameters.h"
 
 namespace muster {
@@ -33,41 +34,42 @@ const JobSpec& DefaultSpec() {
   return spec;
 }
 
-// "optimizer.kind" → {"optimizer", "kind"}; "seed" → {"seed", ""}.
-std::pair<std::string, std::string> Split(const std::string& name) {
-  return absl::StrSplit(name, absl::MaxSplits('.', 1));
-}
+// "data.stream.path" → {"data", "stream", "path"}.
+std::vector<std::string> Split(const std::string& name) { return absl::StrSplit(name, '.'); }
 
-// The value of a field in a document; null where it is absent.
+// The value of a field in a document, or of the group that fields are in; null where it is absent.
 const json& ValueAt(const json& root, const std::string& name) {
   static const auto& absent = *new json();
-  const auto [first, second] = Split(name);
-  auto value = root.find(first);
-  if (value == root.end() || second.empty()) return value == root.end() ? absent : *value;
-  auto inner = value->find(second);
-  return inner == value->end() ? absent : *inner;
+  const json* at = &root;
+  for (const std::string& part : Split(name)) {
+    if (!at->is_object()) return absent;
+    const auto value = at->find(part);
+    if (value == at->end()) return absent;
+    at = &*value;
+  }
+  return *at;
 }
 
-// Groups ("optimizer") and their fields; a field of the top level is a group without any.
+// What stands in each group ("data", "data.stream"), fields and groups; "": at the top.
 std::map<std::string, std::vector<std::string>> Groups() {
   std::map<std::string, std::vector<std::string>> groups;
   for (const FieldRule& rule : FieldRules()) {
-    const auto [first, second] = Split(rule.name);
-    groups[first];
-    if (!second.empty()) groups[first].push_back(second);
+    std::string group;
+    for (const std::string& part : Split(rule.name)) {
+      std::vector<std::string>& inside = groups[group];
+      if (std::find(inside.begin(), inside.end(), part) == inside.end()) inside.push_back(part);
+      group = FieldPath(group, part);
+    }
   }
+  std::sort(groups[""].begin(), groups[""].end());
   return groups;
 }
 
 absl::Status CheckShape(const Document& document) {
-  const auto groups = Groups();
-  std::vector<std::string> top;
-  for (const auto& [name, fields] : groups) top.push_back(name);
-  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, top));
-  for (const auto& [name, fields] : groups) {
-    const json& group = ValueAt(document.root, name);
-    if (fields.empty() || group.is_null()) continue;
-    MUSTER_RETURN_IF_ERROR(CheckKeys(document, name, group, fields));
+  for (const auto& [name, inside] : Groups()) {
+    const json& group = name.empty() ? document.root : ValueAt(document.root, name);
+    if (!name.empty() && group.is_null()) continue;
+    MUSTER_RETURN_IF_ERROR(CheckKeys(document, name, group, inside));
   }
   return absl::OkStatus();
 }
@@ -103,8 +105,9 @@ absl::Status CheckUnused(const Document& document, const JobSpec& spec) {
 void Put(json& root, const FieldRule& rule, const JobSpec& spec) {
   json value = rule.write(spec);
   if (value.is_null() || (!rule.unused(spec).empty() && value == rule.write(DefaultSpec()))) return;
-  const auto [first, second] = Split(rule.name);
-  (second.empty() ? root[first] : root[first][second]) = std::move(value);
+  json* at = &root;
+  for (const std::string& part : Split(rule.name)) at = &(*at)[part];
+  *at = std::move(value);
 }
 
 // The training specification as a document.
@@ -134,6 +137,8 @@ std::string YamlScalar(const json& value) {
   return value.is_string() && word(value.get_ref<const std::string&>()) ? value.get<std::string>()
                                                                         : Dump(value);
 }
+
+std::string Indent(size_t groups) { return std::string(2 * groups, ' '); }
 
 void AppendYaml(std::string& out, absl::string_view indent, const std::string& key,
                 const json& value) {
@@ -191,6 +196,7 @@ absl::StatusOr<JobSpec> FromDocument(const Document& document) {
   MUSTER_RETURN_IF_ERROR(CheckSyncs(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckValidation(document, spec.training));
   MUSTER_RETURN_IF_ERROR(CheckKeep(document, spec));
+  MUSTER_RETURN_IF_ERROR(CheckStream(document, spec));
   return spec;
 }
 
@@ -235,12 +241,16 @@ bool IsSet(absl::Span<const std::string> settings, const std::string& field) {
 }
 
 void Erase(json& root, const std::string& name) {
-  const auto [first, second] = Split(name);
-  if (second.empty()) {
-    root.erase(first);
-  } else if (auto group = root.find(first); group != root.end() && group->is_object()) {
-    group->erase(second);
+  std::vector<std::string> path = Split(name);
+  const std::string last = std::move(path.back());
+  path.pop_back();
+  json* at = &root;
+  for (const std::string& part : path) {
+    const auto inner = at->find(part);
+    if (inner == at->end() || !inner->is_object()) return;
+    at = &*inner;
   }
+  at->erase(last);
 }
 
 }  // namespace
@@ -277,14 +287,19 @@ std::string ToJson(const JobSpec& spec) { return Dump(ToDocument(spec)); }
 
 std::string ToYaml(const JobSpec& spec) {
   const json root = ToDocument(spec);
-  std::string out, group;
+  std::string out;
+  std::vector<std::string> open;  // groups that the field before is in
   for (const FieldRule& rule : FieldRules()) {
     const json& value = ValueAt(root, rule.name);
     if (value.is_null()) continue;
-    const auto [first, second] = Split(rule.name);
-    if (!second.empty() && std::exchange(group, first) != first)
-      absl::StrAppend(&out, first, ":\n");
-    AppendYaml(out, second.empty() ? "" : "  ", second.empty() ? first : second, value);
+    std::vector<std::string> groups = Split(rule.name);
+    const std::string name = std::move(groups.back());
+    groups.pop_back();
+    const auto same = std::mismatch(groups.begin(), groups.end(), open.begin(), open.end()).first;
+    for (auto group = same; group != groups.end(); ++group)
+      absl::StrAppend(&out, Indent(static_cast<size_t>(group - groups.begin())), *group, ":\n");
+    AppendYaml(out, Indent(groups.size()), name, value);
+    open = std::move(groups);
   }
   return out;
 }
@@ -353,15 +368,13 @@ json SpecSchema() {
     schema["description"] =
         absl::StrCat("Of the ", PartName(field.part), " specification. Allowed: ", field.allowed,
                      ". ", fallback.empty() ? "Needed" : absl::StrCat("Default: ", fallback), ".");
-    const auto [first, second] = Split(field.name);
-    json& group = root["properties"][first];
-    if (second.empty()) {
-      group = std::move(schema);
-      continue;
+    json* at = &root;
+    for (const std::string& part : Split(field.name)) {
+      (*at)["type"] = "object";
+      (*at)["additionalProperties"] = false;
+      at = &(*at)["properties"][part];
     }
-    group["type"] = "object";
-    group["additionalProperties"] = false;
-    group["properties"][second] = std::move(schema);
+    *at = std::move(schema);
   }
   return root;
 }

@@ -19,6 +19,7 @@
 #include "lib/wire/job_codec.h"
 #include "lib/wire/job_document.h"
 #include "lib/wire/learning_fields.h"
+#include "lib/wire/stream_fields.h"
 #include "lib/wire/task_parameters.h"
 
 namespace muster {
@@ -539,6 +540,13 @@ std::string NeedsFiles(const JobSpec& spec) {
              : absl::StrCat("is for tasks that read files; ", task->name, " does not");
 }
 
+// A stream comes from one place, which is no file.
+std::string NeedsPaths(const JobSpec& spec) {
+  return spec.training.data.format == DataFormat::kStream
+             ? "is for data in files; a stream comes from data.stream.path"
+             : NeedsFiles(spec);
+}
+
 std::string NeedsText(const JobSpec& spec) {
   return spec.training.data.format == DataFormat::kText ? NeedsFiles(spec)
                                                         : "is for data.format: text";
@@ -583,6 +591,54 @@ FieldRule DeclaredShapes() {
                     ShapesSchema());
 }
 
+FieldRule StreamSource() {
+  const std::vector<std::string> choices = {"folder", "socket"};
+  auto read = [=](const Document& document, const json& value, JobSpec& spec) -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const std::string word,
+                            ReadChoice(document, "data.stream.source", value, choices));
+    spec.training.stream = word == choices[0] ? StreamFrom::kFolder : StreamFrom::kSocket;
+    return absl::OkStatus();
+  };
+  auto write = [=](const JobSpec& spec) {
+    return spec.training.stream ? json(choices[static_cast<size_t>(*spec.training.stream)])
+                                : json();
+  };
+  FieldRule field = {"data.stream.source", kTraining, absl::StrJoin(choices, ", "), read, write};
+  field.default_text = "none";
+  return WithSchema(std::move(field), ChoiceSchema(choices));
+}
+
+FieldRule StreamFields() {
+  auto read = [](const Document& document, const json& value, JobSpec& spec) {
+    return ReadStreamFields(document, value, spec.training.data.fields);
+  };
+  FieldRule field = {
+      "data.stream.fields", kTraining,
+      absl::StrCat("a list of at most ", kMostStreamFields, " {name, type, shape}"), read,
+      [](const JobSpec& spec) { return FromStreamFields(spec.training.data.fields); }};
+  field.default_text = "[]";
+  return WithSchema(std::move(field), StreamFieldsSchema());
+}
+
+std::vector<FieldRule> StreamRules() {
+  const auto streamed = [](const JobSpec& spec) {
+    return spec.training.data.format == DataFormat::kStream ? "" : "is for data.format: stream";
+  };
+  return {
+      OnlyFor(StreamSource(), streamed),
+      OnlyFor(StreamFields(), streamed),
+      OnlyFor(Text("data.stream.path", kRuntime, MUSTER_MEMBER(runtime.stream.path),
+                   "at most 4096 bytes", 4096),
+              streamed),
+      OnlyFor(Text("data.stream.host", kRuntime, MUSTER_MEMBER(runtime.stream.host),
+                   "at most 256 bytes", 256),
+              streamed),
+      OnlyFor(Whole("data.stream.max_bytes", kRuntime, MUSTER_MEMBER(runtime.stream.max_bytes), 1,
+                    kMostStreamBytes),
+              streamed),
+  };
+}
+
 // What a sample is, for tasks that read a data set (muster/data_set.h): those of plug-ins, and ours
 // whose model the job brings.
 std::vector<FieldRule> DataSetRules() {
@@ -601,25 +657,29 @@ std::vector<FieldRule> DataSetRules() {
   const auto arrays =
       of_format({DataFormat::kNumpy, DataFormat::kSafetensors, DataFormat::kPt, DataFormat::kHdf5},
                 "numpy, safetensors, pt, hdf5");
+  const auto typed = of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors,
+                                DataFormat::kPt, DataFormat::kHdf5},
+                               "csv, numpy, safetensors, pt, hdf5");
   const auto labelled = of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors,
-                                   DataFormat::kPt, DataFormat::kHdf5},
-                                  "csv, numpy, safetensors, pt, hdf5");
+                                   DataFormat::kPt, DataFormat::kHdf5, DataFormat::kStream},
+                                  "csv, numpy, safetensors, pt, hdf5, stream");
   const auto shaped =
       of_format({DataFormat::kText, DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors,
-                 DataFormat::kPt, DataFormat::kHdf5, DataFormat::kIdx},
-                "text, csv, numpy, safetensors, pt, hdf5, idx");
+                 DataFormat::kPt, DataFormat::kHdf5, DataFormat::kIdx, DataFormat::kStream},
+                "text, csv, numpy, safetensors, pt, hdf5, idx, stream");
   const auto decoded =
       of_format({DataFormat::kImages, DataFormat::kWebDataset}, "images, webdataset");
   const auto set =
       of_format({DataFormat::kCsv, DataFormat::kNumpy, DataFormat::kSafetensors, DataFormat::kPt,
                  DataFormat::kHdf5, DataFormat::kIdx, DataFormat::kCifar10, DataFormat::kCifar100,
-                 DataFormat::kImages, DataFormat::kWebDataset},
-                "csv, numpy, safetensors, pt, hdf5, idx, cifar10, cifar100, images, webdataset");
+                 DataFormat::kImages, DataFormat::kWebDataset, DataFormat::kStream},
+                "csv, numpy, safetensors, pt, hdf5, idx, cifar10, cifar100, images, webdataset, "
+                "stream");
   constexpr size_t kMostDimensions = 8;
   return {
       OnlyFor(Later(Choice("data.format", kTraining, MUSTER_MEMBER(training.data.format),
                            {"text", "csv", "numpy", "safetensors", "idx", "cifar10", "cifar100",
-                            "images", "webdataset", "pt", "hdf5"})),
+                            "images", "webdataset", "pt", "hdf5", "stream"})),
               any),
       OnlyFor(Later(Texts("data.columns", kTraining, MUSTER_MEMBER(training.data.columns), false)),
               csv),
@@ -630,7 +690,7 @@ std::vector<FieldRule> DataSetRules() {
               labelled),
       OnlyFor(Later(Texts("data.classes", kTraining, MUSTER_MEMBER(training.data.classes), false)),
               csv),
-      OnlyFor(Later(DeclaredTypes()), labelled),
+      OnlyFor(Later(DeclaredTypes()), typed),
       OnlyFor(Later(DeclaredShapes()), arrays),
       OnlyFor(Later(Switch("data.header", kTraining, MUSTER_MEMBER(training.data.header))), csv),
       OnlyFor(Later(Text("data.delimiter", kTraining, MUSTER_MEMBER(training.data.delimiter),
@@ -675,7 +735,7 @@ std::vector<FieldRule> TaskRules() {
       TaskName(),
       Parameters(),
       OnlyFor(Texts("data.paths", kTraining, MUSTER_MEMBER(training.data.paths), false),
-              NeedsFiles),
+              NeedsPaths),
       OnlyFor(Texts("data.suffixes", kTraining, MUSTER_MEMBER(training.data.suffixes), true),
               NeedsFiles),
       OnlyFor(
@@ -910,6 +970,13 @@ std::vector<FieldRule> AllRules() {
   });
   rules.insert(last_of_data + 1, std::make_move_iterator(of_data_set.begin()),
                std::make_move_iterator(of_data_set.end()));
+  // What is to be said of a stream stands behind what is to be said of files.
+  std::vector<FieldRule> of_stream = StreamRules();
+  const auto last = std::find_if(rules.begin(), rules.end(), [](const FieldRule& rule) {
+    return rule.name == "data.split_seed";
+  });
+  rules.insert(last + 1, std::make_move_iterator(of_stream.begin()),
+               std::make_move_iterator(of_stream.end()));
   return rules;
 }
 

@@ -208,7 +208,9 @@ absl::Status CheckTask(const Document& document, const TaskInfo& task,
                        const TrainingSpec& training) {
   if (const auto conflict = ConflictIn(task, training.parameters))
     return ErrorAt(document, FieldPath("parameters", conflict->parameter), conflict->reason);
-  if (task.data_needed && training.data.paths.empty())
+  // What a stream needs is looked at with it.
+  const bool has_files = training.data.format != DataFormat::kStream;
+  if (task.data_needed && has_files && training.data.paths.empty())
     return ErrorAt(
         document, "data.paths",
         absl::StrCat("is missing; task ", task.name, " needs a list of files and directories"));

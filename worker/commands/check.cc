@@ -20,6 +20,7 @@
 #include "lib/domain/left_out.h"
 #include "lib/domain/notes.h"
 #include "lib/domain/samples.h"
+#include "lib/domain/stream.h"
 #include "lib/domain/update_rules.h"
 #include "lib/kernels/add.h"
 #include "lib/kernels/fingerprint.h"
@@ -311,8 +312,13 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
     if (tensor.kind == TensorKind::kParameter) report.parameters += tensor.Elements();
   if (const absl::Status fits = CheckDelay(spec.training, report.samples); !fits.ok())
     return absl::FailedPreconditionError(fits.message());
-  report.steps_per_epoch = StepsPerEpoch(spec.training, report.samples);
-  report.steps = TotalSteps(spec.training, report.samples);
+  if (IsStreamed(spec.training)) {
+    MUSTER_ASSIGN_OR_RETURN(report.sample_bytes, StreamSampleBytes(spec.training.data));
+    report.steps = spec.training.steps;
+  } else {
+    report.steps_per_epoch = StepsPerEpoch(spec.training, report.samples);
+    report.steps = TotalSteps(spec.training, report.samples);
+  }
   std::vector<TensorSpec> tensors = report.tensors;
   if (measures != nullptr)
     tensors.insert(tensors.end(), measures->sum_tensors().begin(), measures->sum_tensors().end());

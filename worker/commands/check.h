@@ -89,8 +89,10 @@ struct CheckReport {
   std::optional<CheckedValidation> validation{};
   std::optional<CheckedFollower> follower{};
   std::optional<CheckedInitial> initial{};
-  int64_t steps_per_epoch = 0;
-  int64_t steps = 0;  // of the job
+  // Of a stream, of which nobody knows how many samples will come; 0: the data is none.
+  uint64_t sample_bytes = 0;
+  int64_t steps_per_epoch = 0;  // of a stream nobody knows
+  int64_t steps = 0;            // of the job; of one with a stream at most, 0: to its end
   CheckedLane lane;
   CheckedMemory memory;
   std::vector<CheckedGradient> gradients;

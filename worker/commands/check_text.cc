@@ -110,6 +110,20 @@ std::string InitialLine(const CheckedInitial& initial) {
                       initial.left_out.empty() ? "" : absl::StrCat("; ", initial.left_out));
 }
 
+std::string SamplesOf(const CheckReport& report) {
+  if (report.sample_bytes > 0)
+    return absl::StrCat("a stream of samples of ", report.sample_bytes, " bytes");
+  return absl::StrCat(
+      Plural(static_cast<int64_t>(report.samples), "sample"),
+      report.bytes ? absl::StrCat(" of ", Size(static_cast<int64_t>(*report.bytes))) : "");
+}
+
+std::string StepsOf(const CheckReport& report) {
+  if (report.sample_bytes > 0)
+    return report.steps > 0 ? absl::StrCat(report.steps, " at most") : "to the end of the stream";
+  return absl::StrCat(report.steps, " in all, ", report.steps_per_epoch, " an epoch");
+}
+
 // JSON has no infinity and no NaN.
 ordered_json Number(double value) {
   return std::isfinite(value) ? ordered_json(value) : ordered_json(nullptr);
@@ -127,10 +141,8 @@ std::string CheckAsText(const CheckReport& report) {
                                      Size(BytesOfAll(report))));
   text += TensorTable(report);
   if (report.initial) text += Line("initial", Printable(InitialLine(*report.initial)));
-  const std::string bytes =
-      report.bytes ? absl::StrCat(" of ", Size(static_cast<int64_t>(*report.bytes))) : "";
-  text += Line("data", absl::StrCat(Plural(static_cast<int64_t>(report.samples), "sample"), bytes,
-                                    ", content ", report.data_hash.substr(0, kShownHash)));
+  text += Line("data", absl::StrCat(SamplesOf(report), ", content ",
+                                    report.data_hash.substr(0, kShownHash)));
   if (!report.left_out.empty()) text += Line("", absl::StrCat("left out: ", report.left_out));
   if (report.validation) {
     const CheckedValidation& validation = *report.validation;
@@ -145,8 +157,7 @@ std::string CheckAsText(const CheckReport& report) {
     if (!validation.left_out.empty())
       text += Line("", absl::StrCat("left out: ", validation.left_out));
   }
-  text += Line("steps", absl::StrCat(report.steps, " in all, ", report.steps_per_epoch,
-                                     " an epoch, each of ", training.batch, " samples in ",
+  text += Line("steps", absl::StrCat(StepsOf(report), ", each of ", training.batch, " samples in ",
                                      Plural(training.lanes, "lane"), "; a worker computes ",
                                      LanesOfWorker(report.spec), " at most"));
   if (!report.phases.empty())
@@ -190,7 +201,11 @@ std::string CheckAsJson(const CheckReport& report) {
       json["initial"]["unused"].push_back(Printable(name));
   }
   json["parameters"] = report.parameters;
-  json["samples"] = report.samples;
+  // How many will come nobody knows.
+  if (report.sample_bytes > 0)
+    json["sample_bytes"] = report.sample_bytes;
+  else
+    json["samples"] = report.samples;
   if (report.bytes) json["data_bytes"] = *report.bytes;
   json["data_hash"] = report.data_hash;
   if (!report.left_out.empty()) json["data_left_out"] = report.left_out;
@@ -203,8 +218,8 @@ std::string CheckAsJson(const CheckReport& report) {
     for (const MetricValue& of : report.validation->values)
       validation["metrics"][of.metric] = of.value ? Number(*of.value) : ordered_json(nullptr);
   }
-  json["steps_per_epoch"] = report.steps_per_epoch;
-  json["steps"] = report.steps;
+  if (report.sample_bytes == 0) json["steps_per_epoch"] = report.steps_per_epoch;
+  if (report.steps > 0) json["steps"] = report.steps;
   if (!report.phases.empty()) {
     json["phases"] = report.phases.size();
     json["lanes_held"] = MostLanesHeld(report.spec);

@@ -152,7 +152,7 @@ int CheckJob(const Words& words) {
 // Whose task may be one of a plug-in that is not here: it is not asked.
 absl::StatusOr<JobSpec> DataOnInput() {
   MUSTER_ASSIGN_OR_RETURN(JobSpec spec, SpecOnInput());
-  if (spec.training.data.paths.empty())
+  if (spec.training.data.paths.empty() && !IsStreamed(spec.training))
     return absl::InvalidArgumentError("data.paths: it is empty; name files or directories");
   return spec;
 }
@@ -198,6 +198,10 @@ int Hash(const Words& words) {
 int Convert(const Words& words) {
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("convert", spec.status(), kExitBadConfiguration);
+  if (IsStreamed(spec->training))
+    return RefuseData("convert",
+                      absl::InvalidArgumentError("data.format: a stream has no files to convert"),
+                      kExitBadConfiguration);
   ConvertOptions options{.target = words.output, .format = ConvertFormatOf(words.format)};
   if (words.shard_mib > 0) options.shard_bytes = words.shard_mib << 20;
   absl::StatusOr<ConvertedData> converted;

@@ -10,6 +10,7 @@
 #include "lib/data/file_walk.h"
 #include "lib/data/opened_data.h"
 #include "lib/data/prepared_set.h"
+#include "lib/data/stream_set.h"
 #include "muster/corpus.h"
 
 namespace muster::worker {
@@ -43,10 +44,29 @@ absl::StatusOr<Batch> FirstOf(const DataSet& set, OnBadSample on_bad_sample) {
   return batch;
 }
 
+std::vector<InspectedField> FieldsOf(const std::vector<DataField>& stored, const DataSet& set,
+                                     const Batch& batch) {
+  std::vector<InspectedField> fields;
+  for (size_t f = 0; f < stored.size(); ++f)
+    fields.push_back(Field(stored[f], set.Fields()[f], batch.row(f, 0)));
+  return fields;
+}
+
+absl::StatusOr<InspectedData> InspectStream(const TrainingSpec& training) {
+  InspectedData inspected;
+  MUSTER_ASSIGN_OR_RETURN(inspected.sample_bytes, StreamSampleBytes(training.data));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<DataSet> set,
+                          OpenDataSet(training.data, training.seed));
+  MUSTER_ASSIGN_OR_RETURN(const Batch batch, FirstOf(*set, OnBadSample::kStop));
+  inspected.fields = FieldsOf(training.data.fields, *set, batch);
+  return inspected;
+}
+
 }  // namespace
 
 absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
   const DataSpec& data = training.data;
+  if (IsLive(data)) return InspectStream(training);
   if (IsPlainText(data)) {
     MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
     return InspectedData{.bytes = corpus.bytes.size(), .left_out = std::move(corpus.left_out)};
@@ -61,8 +81,7 @@ absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
   for (uint64_t id = 0; data.validation_share > 0 && id < inspected.samples; ++id)
     inspected.validation += IsForValidation(data, id);
   MUSTER_ASSIGN_OR_RETURN(const Batch batch, FirstOf(*set, data.on_bad_sample));
-  for (size_t f = 0; f < stored.size(); ++f)
-    inspected.fields.push_back(Field(stored[f], set->Fields()[f], batch.row(f, 0)));
+  inspected.fields = FieldsOf(stored, *set, batch);
   return inspected;
 }
 
@@ -87,6 +106,10 @@ absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::str
                                     const std::function<void(uint64_t, uint64_t)>& told,
                                     const std::function<void(const PreparedSoFar&)>& so_far) {
   const DataSpec& data = training.data;
+  if (IsLive(data)) {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<DataSet> set, OpenDataSet(data, training.seed));
+    return HashedData{.hash = set->ContentHash()};
+  }
   if (IsPlainText(data)) {
     MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
     return HashedData{.hash = ContentHash({corpus.bytes}),

@@ -45,7 +45,8 @@ std::string Values(const InspectedField& field) {
                       field.has_more ? " …" : "");
 }
 
-std::string FieldTable(const std::vector<InspectedField>& fields) {
+// `what`: whose values stand in the last column.
+std::string FieldTable(const std::vector<InspectedField>& fields, const std::string& what) {
   size_t name = 5, stored = 6, given = 5;
   for (const InspectedField& field : fields) {
     name = std::max(name, Printable(field.stored.name).size());
@@ -58,7 +59,7 @@ std::string FieldTable(const std::vector<InspectedField>& fields) {
     absl::StrAppend(&table,
                     absl::StrFormat("  %-*s  %-*s  %-*s  %s\n", name, a, stored, b, given, c, d));
   };
-  row("field", "stored", "given", "first sample");
+  row("field", "stored", "given", what);
   for (const InspectedField& field : fields)
     row(Printable(field.stored.name), TypeAndShape(field.stored), TypeAndShape(field.given),
         Values(field));
@@ -100,6 +101,10 @@ std::string SizeText(uint64_t bytes) { return Bytes(static_cast<double>(bytes));
 
 std::string InspectionAsText(const JobSpec& spec, const InspectedData& inspected) {
   std::string text = Line("format", FormatOf(spec));
+  if (inspected.sample_bytes > 0)
+    return text +
+           Line("samples", absl::StrCat("as they come, of ", inspected.sample_bytes, " bytes")) +
+           FieldTable(inspected.fields, "a made sample");
   text += Line(
       "content",
       absl::StrCat(
@@ -113,7 +118,7 @@ std::string InspectionAsText(const JobSpec& spec, const InspectedData& inspected
                               inspected.validation == 0
                                   ? ""
                                   : absl::StrCat(", ", inspected.validation, " for validation")));
-    text += FieldTable(inspected.fields);
+    text += FieldTable(inspected.fields, "first sample");
   }
   if (!inspected.left_out.empty()) text += Line("left out", Printable(inspected.left_out));
   return text;
@@ -134,6 +139,7 @@ std::string InspectionAsJson(const JobSpec& spec, const InspectedData& inspected
                               {"shape", field.given.shape},
                               {"first", std::move(values)}});
   }
+  if (inspected.sample_bytes > 0) json["sample_bytes"] = inspected.sample_bytes;
   if (!inspected.left_out.empty()) json["left_out"] = inspected.left_out;
   return Dump(json);
 }

@@ -49,7 +49,8 @@ bool LabelIsNamed(DataFormat format) {
     case DataFormat::kNumpy:
     case DataFormat::kSafetensors:
     case DataFormat::kPt:
-    case DataFormat::kHdf5: return true;
+    case DataFormat::kHdf5:
+    case DataFormat::kStream: return true;
     default: return false;
   }
 }

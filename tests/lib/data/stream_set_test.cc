@@ -282,16 +282,16 @@ TEST(StreamFields, WhatCannotBeIsNamed) {
   };
   const DataField kFloat{"x", TensorType::kFloat32, {}};
   const Case kCases[] = {
-      {{}, "", "data.fields: say what a sample"},
-      {{{"", TensorType::kInt8, {}}}, "", "data.fields: a field has no name"},
-      {{kFloat, kFloat}, "", "data.fields: two are called 'x'"},
-      {{{"x", TensorType::kInt8, {3, 0}}}, "", "data.fields: 'x' has the shape (3, 0)"},
+      {{}, "", "data.stream.fields: say what a sample"},
+      {{{"", TensorType::kInt8, {}}}, "", "data.stream.fields: a field has no name"},
+      {{kFloat, kFloat}, "", "data.stream.fields: two are called 'x'"},
+      {{{"x", TensorType::kInt8, {3, 0}}}, "", "data.stream.fields: 'x' has the shape (3, 0)"},
       {{{"x", TensorType::kInt8, {INT64_MAX, INT64_MAX}}}, "", "at most 1073741824 bytes"},
       {{{"x", TensorType::kFloat64, {1 << 28}}}, "", "at most 1073741824 bytes"},
       {{{"x", TensorType::kInt8, {1 << 30}}, {"y", TensorType::kInt8, {}}},
        "",
-       "data.fields: a sample would have 1073741825 bytes"},
-      {{kFloat, {"y", TensorType::kInt8, {}}}, "x", "data.label: it is the last of data.fields"},
+       "data.stream.fields: a sample would have 1073741825 bytes"},
+      {{kFloat, {"y", TensorType::kInt8, {}}}, "x", "data.label: it is the last of data.stream.fields"},
   };
   for (const Case& wrong : kCases) {
     DataSpec data;

@@ -1013,6 +1013,168 @@ TEST(DataSet, FieldsThatAreNotGivenAreNotWritten) {
   EXPECT_THAT(ToJson(Parsed("task: mlp\nsteps: 3\ndata: {paths: [/a]}")), Not(HasSubstr("format")));
 }
 
+constexpr char kStreamed[] = R"(task: mlp
+epochs: 1
+batch: 10
+data:
+  format: stream
+  label: y
+  stream:
+    source: folder
+    fields: [{name: x, type: float32, shape: [2, 3]}, {name: y, type: int64}]
+    path: /data
+)";
+
+TEST(Stream, IsReadWithItsDefaults) {
+  const JobSpec spec = Parsed(kStreamed);
+  EXPECT_EQ(spec.training.stream, StreamFrom::kFolder);
+  EXPECT_EQ(spec.training.data.format, DataFormat::kStream);
+  EXPECT_EQ(spec.training.data.fields, (std::vector<DataField>{{"x", TensorType::kFloat32, {2, 3}},
+                                                               {"y", TensorType::kInt64, {}}}));
+  EXPECT_EQ(spec.runtime.stream, (StreamRuntime{.path = "/data"}));
+  EXPECT_EQ(spec.runtime.stream.max_bytes, uint64_t{16} << 30);
+  const JobSpec other =
+      Parsed(kStreamed, {"data.stream.source=socket", "data.stream.path=/s", "data.stream.host=a",
+                         "data.stream.max_bytes=1e9", "steps=7", "epochs=", "data.label="});
+  EXPECT_EQ(other.training.stream, StreamFrom::kSocket);
+  EXPECT_EQ(other.runtime.stream, (StreamRuntime{"/s", "a", 1'000'000'000}));
+  EXPECT_EQ(other.training.steps, 7);
+}
+
+TEST(Stream, IsWrittenAsAPersonWouldWriteIt) {
+  EXPECT_THAT(ToYaml(Parsed(kStreamed)),
+              HasSubstr("data:\n"
+                        "  suffixes: []\n"
+                        "  samples: 0\n"
+                        "  format: stream\n"
+                        "  label: \"y\"\n"
+                        "  stream:\n"
+                        "    source: folder\n"
+                        "    fields: [{\"name\":\"x\",\"shape\":[2,3],\"type\":\"float32\"},"
+                        "{\"name\":\"y\",\"shape\":[],\"type\":\"int64\"}]\n"
+                        "    path: \"/data\"\n"
+                        "    host: \"\"\n"
+                        "    max_bytes: 17179869184\n"
+                        "lanes: 10\n"));
+  EXPECT_THAT(ToYaml(Parsed(kSmall)), Not(HasSubstr("stream")));
+}
+
+TEST(Stream, WhereItIsReadIsNoPartOfTheTraining) {
+  const auto hash = [](const std::vector<std::string>& settings) {
+    return TrainingHash(Parsed(kStreamed, settings).training);
+  };
+  EXPECT_EQ(hash({}),
+            hash({"data.stream.path=/other", "data.stream.host=h", "data.stream.max_bytes=1e12"}));
+  EXPECT_NE(hash({}), hash({"data.stream.source=socket"}));
+  EXPECT_NE(hash({}), hash({"data.stream.fields=[{name: y, type: int64}]"}));
+  EXPECT_THAT(TrainingDifferences(Parsed(kStreamed).training,
+                                  Parsed(kStreamed, {"data.stream.source=socket"}).training),
+              ElementsAre(AllOf(HasSubstr("data.stream"), HasSubstr("socket"))));
+  EXPECT_THAT(RuntimeDifferences(Parsed(kStreamed), Parsed(kStreamed, {"data.stream.path=/a"})),
+              ElementsAre("data.stream.path: \"/data\" against \"/a\""));
+}
+
+struct BadStream {
+  std::vector<std::string> settings;
+  std::string field;
+  std::string message;  // a part of it
+};
+
+class BadStreamTest : public testing::TestWithParam<BadStream> {};
+
+TEST_P(BadStreamTest, IsRefusedWithFieldAndWayOut) {
+  const auto spec = ParseJobYaml(kStreamed, "a.yaml", GetParam().settings);
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FieldOf(spec.status()), GetParam().field) << spec.status();
+  EXPECT_THAT(std::string(spec.status().message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Fields, BadStreamTest,
+    testing::Values(
+        BadStream{{"data.stream=x"}, "data.stream", "'x' is not a mapping of fields to values"},
+        BadStream{{"data.stream.sauce=x"}, "data.stream.sauce", "no such field; did you mean 'source'?"},
+        BadStream{{"data.stream="}, "data.stream.source", "is missing; write folder or socket"},
+        BadStream{{"data.stream.source=pipe"}, "data.stream.source", "allowed: folder, socket"},
+        BadStream{{"data.stream.path="}, "data.stream.path", "is missing; name the folder"},
+        BadStream{{"data.stream.path=", "data.stream.source=socket"},
+                  "data.stream.path",
+                  "is missing; name the UNIX socket"},
+        BadStream{{"data.stream.source=socket", "data.stream.path=/" + std::string(107, 's')},
+                  "data.stream.path",
+                  "has 108 bytes; that of a socket has at most 107"},
+        BadStream{{"data.stream.fields="},
+                  "data.stream.fields",
+                  "say what a sample of the stream is made of"},
+        BadStream{{"data.stream.fields=x"}, "data.stream.fields", "'x' is not a list; write [{"},
+        BadStream{{"data.stream.fields=[x]"}, "data.stream.fields[0]", "is not a mapping"},
+        BadStream{{"data.stream.fields=[{type: int8}]"},
+                  "data.stream.fields[0].name",
+                  "is missing; name each field"},
+        BadStream{{"data.stream.fields=[{name: '', type: int8}]"},
+                  "data.stream.fields[0].name",
+                  "has 0 bytes; allowed: 1 to 256"},
+        BadStream{{"data.stream.fields=[{name: y}]"},
+                  "data.stream.fields[0].type",
+                  "is missing; write float32"},
+        BadStream{{"data.stream.fields=[{name: y, type: float}]"},
+                  "data.stream.fields[0].type",
+                  "'float' is not known; allowed: float32"},
+        BadStream{{"data.stream.fields=[{name: y, type: int8, shape: [2, 0]}]"},
+                  "data.stream.fields[0].shape[1]",
+                  "0 is out of range"},
+        BadStream{{"data.stream.fields=[{name: y, type: int8, size: 3}]"},
+                  "data.stream.fields[0].size",
+                  "allowed: name, type, shape"},
+        BadStream{{"data.stream.fields=[{name: y, type: int8}, {name: y, type: int8}]"},
+                  "data.stream.fields",
+                  "two are called 'y'"},
+        BadStream{{"data.stream.fields=[{name: y, type: int8, shape: [2147483647]}]"},
+                  "data.stream.fields",
+                  "a sample has at most 1073741824 bytes"},
+        BadStream{{"data.label=x"}, "data.label", "it is the last of data.stream.fields"},
+        // 4 times 11 samples of 32 bytes.
+        BadStream{{"data.stream.max_bytes=1407"},
+                  "data.stream.max_bytes",
+                  "1407 is too little for a batch of 10 samples of 32 bytes; allowed: 1408 to "
+                  "1152921504606846976"},
+        BadStream{
+            {"batch=2147483648", "data.stream.fields=[{name: y, type: int8, shape: [1073741824]}]"},
+            "batch",
+            "are more than a spool can hold"},
+        BadStream{{"data.paths=[/a]"}, "data.paths", "is for data in files; a stream comes from"},
+        BadStream{{"data.format=csv"}, "data.stream.source", "is for data.format: stream"},
+        BadStream{{"task=code-lm"}, "data.format", "is for tasks that read data sets"},
+        BadStream{{"task=counting"}, "data.format", "is for tasks that read data sets"},
+        BadStream{{"epochs=2"}, "epochs", "2 cannot be had: a stream is used once"},
+        BadStream{{"schedule.kind=cosine"}, "schedule.kind", "give steps, or take a schedule"},
+        BadStream{{"validation.every_epochs=1", "validation.paths=[/v]"},
+                  "validation.every_epochs",
+                  "give validation.every_steps"},
+        BadStream{{"data.validation_share=0.5"},
+                  "data.validation_share",
+                  "name files in validation.paths"},
+        BadStream{{"data.on_bad_sample=skip"}, "data.on_bad_sample", "a stream has no bad samples"},
+        BadStream{{"checkpoint.at_end=false"}, "checkpoint.at_end", "cannot be had with a stream"},
+        BadStream{{"checkpoint.every_seconds=0"},
+                  "checkpoint.every_steps",
+                  "a job with a stream needs checkpoints"},
+        BadStream{{"checkpoint.every_epochs=1"}, "checkpoint.every_epochs", "a stream has one"}));
+
+TEST(Stream, WhatCanGoTogetherWithOneDoes) {
+  const auto fits = [](const std::vector<std::string>& settings) {
+    return ParseJobYaml(kStreamed, "a.yaml", settings).status();
+  };
+  EXPECT_TRUE(fits({"epochs=", "steps=100", "schedule.kind=cosine"}).ok());
+  EXPECT_TRUE(fits({"checkpoint.every_seconds=0", "checkpoint.every_steps=9"}).ok());
+  EXPECT_TRUE(fits({"validation.every_steps=5", "validation.paths=[/v]"}).ok());
+  EXPECT_TRUE(fits({"data.mean=[0.5]", "data.deviation=[2]", "data.shape=[6]"}).ok());
+  EXPECT_TRUE(fits({"sync=server", "servers=2"}).ok());
+  EXPECT_TRUE(fits({"data.stream.max_bytes=1408"}).ok());
+  EXPECT_TRUE(fits({"task=layers", "parameters.layers=[{linear: 1}]"}).ok());
+}
+
 TEST(TrainingDifferences, NamesFieldsWithBothValues) {
   const TrainingSpec ours = ExampleTraining();
   TrainingSpec theirs = ours;

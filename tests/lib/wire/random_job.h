@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/domain/job.h"
 #include "lib/domain/left_out.h"
+#include "lib/domain/stream.h"
 #include "lib/task/registry.h"
 
 namespace muster {
@@ -23,6 +24,7 @@ class RandomJob {
     JobSpec spec;
     FillTraining(spec.training);
     FillRuntime(spec.runtime);
+    if (IsStreamed(spec.training)) FillStream(spec);
     if (spec.training.validation.wanted() && Coin())
       spec.runtime.checkpoint.keep_best = Coin() ? "validation.loss" : "validation.top_5";
     FillQueue(spec.queue);
@@ -70,11 +72,40 @@ class RandomJob {
       }
     }
     if (Coin()) training.data.samples = Int<uint64_t>(0, 1 << 30);
-    FillDataSet(training.data);
+    FillDataSet(training);
   }
 
-  void FillDataSet(DataSpec& data) {
-    data.format = Pick(DataFormat::kHdf5);
+  // Once all else is filled: what a stream needs, and what cannot go together with one.
+  void FillStream(JobSpec& spec) {
+    TrainingSpec& training = spec.training;
+    if (training.steps == 0) training.epochs = 1;
+    if (training.steps == 0 && DependsOnLength(training.schedule.kind)) training.schedule = {};
+    training.data.on_bad_sample = OnBadSample::kStop;
+    training.data.validation_share = 0;
+    CheckpointPolicy& policy = spec.runtime.checkpoint;
+    policy.every_epochs = 0;
+    policy.every_steps = std::max<int64_t>(policy.every_steps, 1);
+    policy.at_end = true;
+    StreamRuntime& stream = spec.runtime.stream;
+    stream.path = Coin() ? "/socket" : "/" + Text();
+    stream.host = Coin() ? "" : Text();
+    const uint64_t least =
+        4 * (static_cast<uint64_t>(training.batch) + 1) * StreamSampleBytes(training.data).value();
+    stream.max_bytes = Int<uint64_t>(least, uint64_t{1} << 60);
+  }
+
+  void FillStreamFields(TrainingSpec& training) {
+    training.stream = Pick(StreamFrom::kSocket);
+    for (int fields = Int(1, 3); fields > 0; --fields)
+      training.data.fields.push_back({absl::StrCat(Text(), fields), Pick(TensorType::kBool),
+                                      std::vector<int64_t>(Int<size_t>(0, 2), Int<int64_t>(1, 9))});
+    if (Coin()) training.data.label = training.data.fields.back().name;
+  }
+
+  void FillDataSet(TrainingSpec& training) {
+    DataSpec& data = training.data;
+    data.format = Pick(DataFormat::kStream);
+    if (data.format == DataFormat::kStream) FillStreamFields(training);
     const bool arrays = data.format == DataFormat::kNumpy ||
                         data.format == DataFormat::kSafetensors || data.format == DataFormat::kPt ||
                         data.format == DataFormat::kHdf5;
@@ -102,7 +133,9 @@ class RandomJob {
     if (arrays)
       for (int shapes = Int(0, 3); shapes > 0; --shapes)
         data.shapes[Text()] = std::vector<int64_t>(Int<size_t>(0, 3), Int<int64_t>(1, 99));
-    if ((arrays || data.format == DataFormat::kIdx) && Coin()) data.shape = {2, 3};
+    const bool is_shaped =
+        arrays || data.format == DataFormat::kIdx || data.format == DataFormat::kStream;
+    if (is_shaped && Coin()) data.shape = {2, 3};
     if (decoded) {
       if (Coin()) data.image_size = {Int<int64_t>(1, 8192), 32};
       data.fit = Pick(ImageFit::kStretch);

@@ -70,6 +70,33 @@ TEST_F(Data, TextIsABunchOfBytes) {
   EXPECT_EQ(hashed->hash, ContentHash({"some text"}));
 }
 
+TEST_F(Data, OfAStreamItIsSaidWhatASampleIs) {
+  const auto spec = ParseJobYaml(
+      "{task: any, epochs: 1, batch: 2, data: {format: stream, label: y, mean: [0.5], "
+      "stream: {source: folder, path: /nowhere, fields: [{name: x, type: float16, shape: [2]}, "
+      "{name: y, type: uint8}]}}}",
+      "a test");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto inspected = InspectData(spec->training);
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(inspected->sample_bytes, 5u);
+  ASSERT_EQ(inspected->fields.size(), 2u);
+  EXPECT_EQ(inspected->fields[0].stored, (DataField{"x", TensorType::kFloat16, {2}}));
+  EXPECT_EQ(inspected->fields[0].given, (DataField{"x", TensorType::kFloat32, {2}}));
+  EXPECT_EQ(inspected->fields[0].first.size(), 2u);
+  EXPECT_THAT(inspected->fields[1].first, ElementsAre(0)) << "a made one";
+  const std::string text = InspectionAsText(*spec, *inspected);
+  EXPECT_THAT(text, HasSubstr("format       stream\n"));
+  EXPECT_THAT(text, HasSubstr("samples      as they come, of 5 bytes\n"));
+  EXPECT_THAT(text, HasSubstr("a made sample\n"));
+  const json told = json::parse(InspectionAsJson(*spec, *inspected));
+  EXPECT_EQ(told["sample_bytes"], 5);
+  EXPECT_EQ(told["fields"][1]["stored"], "uint8");
+  const auto hashed = Hash(*spec);
+  ASSERT_TRUE(hashed.ok()) << hashed.status();
+  EXPECT_EQ(hashed->hash, OpenDataSet(spec->training.data, 0).value()->ContentHash());
+}
+
 TEST_F(Data, BytesAreThoseOfTheFiles) {
   files_.Write("d/a.txt", "some text");
   files_.Write("d/b/c.txt", "more");
