@@ -1,10 +1,12 @@
 #include "lib/domain/stream.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/status.h"
 
 namespace muster {
 namespace {
@@ -160,6 +162,27 @@ absl::Status AddFacts(std::vector<SpoolSegment>& facts, absl::Span<const SpoolSe
   for (const SpoolSegment& fact : news)
     if (absl::Status status = AddFact(added, fact); !status.ok()) return status;
   facts = std::move(added);
+  return absl::OkStatus();
+}
+
+absl::Status LearnFacts(std::vector<SpoolSegment>& facts, absl::Span<const SpoolSegment> news) {
+  if (news.empty() || facts.empty()) return AddFacts(facts, news);
+  const SpoolSegment last = facts.back();
+  const bool is_behind = news.front().number > last.number && news.front().first > last.end();
+  const auto added =
+      static_cast<size_t>(std::count_if(news.begin(), news.end(), [&](const SpoolSegment& fact) {
+        return fact.number > last.number;
+      }));
+  size_t dropped = 0;
+  if (is_behind) {
+    dropped = facts.size();
+  } else if (facts.size() + added > kMostSpoolSegments) {
+    dropped = std::min(facts.size(), facts.size() + added - kMostSpoolSegments);
+  }
+  std::vector<SpoolSegment> learned(facts.begin() + static_cast<std::ptrdiff_t>(dropped),
+                                    facts.end());
+  MUSTER_RETURN_IF_ERROR(AddFacts(learned, news));
+  facts = std::move(learned);
   return absl::OkStatus();
 }
 

@@ -162,6 +162,11 @@ uint64_t RoomOfSpool(const StreamSteps& steps, absl::Span<const SpoolSegment> se
 // does not go on so, such as one that is shorter, of another writer, or behind a gap.
 absl::Status AddFacts(std::vector<SpoolSegment>& facts, absl::Span<const SpoolSegment> news);
 
+// The same for members, which are told less: not what was trimmed, and all that there is only in a
+// new session. So `news` that begin behind `facts` take their place, and of more than
+// kMostSpoolSegments the newest are kept, which are those that there are.
+absl::Status LearnFacts(std::vector<SpoolSegment>& facts, absl::Span<const SpoolSegment> news);
+
 // Those that may be trimmed when no position below `position` is wanted any more: wholly below it,
 // but for the last, which may still grow.
 std::vector<SpoolSegment> TrimmedAt(absl::Span<const SpoolSegment> facts, uint64_t position);

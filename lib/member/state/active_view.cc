@@ -22,13 +22,30 @@ void ActiveView::Begin(const std::set<MemberId>& reachable, HeldState& state, in
 
 void ActiveView::BeginStep(HeldState& state, int64_t& last_id, Outcome& out) {
   state.open.BeginIn(*seat_);
-  if (config_->role != Role::kWorker || state.HaltsIn(seat_->view)) return;
+  IssueLanes(state, last_id, out);
+}
+
+void ActiveView::IssueLanes(HeldState& state, int64_t& last_id, Outcome& out) {
+  if (config_->role != Role::kWorker || state.HaltsIn(seat_->view, known_)) return;
+  if (!known_.Has(state.step())) return;
   if (auto compute = state.open.IssueLanes(*seat_, last_id + 1)) {
     last_id = compute->id;
+    compute->samples = known_.samples();
+    compute->next_is_known = known_.Has(state.step() + 1);
     out.Do(*std::move(compute));
   } else {
     FoldOwn(state.open.ReadyChunks(), state, out);
   }
+}
+
+// Who learns only at the last state that it is the last has not saved it yet.
+void ActiveView::GoOn(HeldState& state, int64_t& last_id, Outcome& out) {
+  if (state.step() >= known_.EndIn(seat_->view)) {
+    if (IsCheckpointDue(state.step(), false)) SaveChunks(state, out);
+    return;
+  }
+  IssueLanes(state, last_id, out);
+  if (config_->owner_applies() && config_->applies()) ApplySums(state, out);
 }
 
 void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
@@ -40,7 +57,7 @@ void ActiveView::Advance(HeldState& state, int64_t& last_id, Outcome& out) {
 
 bool ActiveView::IsCheckpointDue(Step step, bool asked) const {
   if (step == Step(0) || step == config_->unsaved_end) return false;
-  if (step >= seat_->view.end || asked) return true;
+  if (step >= known_.EndIn(seat_->view) || asked) return true;
   for (const int64_t every : {config_->checkpoint_every, config_->checkpoint_epochs})
     if (every > 0 && step.value() % every == 0) return true;
   return (config_->saves_measured || config_->training.validation.by_follower()) &&
@@ -317,7 +334,8 @@ void ActiveView::Handle(const MemberId& from, const GlobalNorm& global_norm, Hel
   ApplySums(state, out);
 }
 
-void ActiveView::ApplySums(HeldState& state, Outcome& out) {
+void ActiveView::ApplySums(HeldState& state, Outcome& out) const {
+  if (!known_.Has(state.step())) return;
   if (ApplyChunks apply = state.open.BeginApplying(); !apply.chunks.empty())
     out.Do(std::move(apply));
 }

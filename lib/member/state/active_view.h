@@ -9,6 +9,7 @@
 
 #include "lib/member/state/actions.h"
 #include "lib/member/state/config.h"
+#include "lib/member/state/known_steps.h"
 #include "lib/member/state/open_step.h"
 #include "lib/member/state/peer_progress.h"
 #include "lib/member/state/seat.h"
@@ -17,13 +18,18 @@ namespace muster {
 
 class ActiveView {
  public:
-  ActiveView(ConfigPtr config, SeatPtr seat) : config_(std::move(config)), seat_(std::move(seat)) {}
+  // `known` outlives it.
+  ActiveView(ConfigPtr config, SeatPtr seat, const KnownSteps& known)
+      : config_(std::move(config)), seat_(std::move(seat)), known_(known) {}
 
   // The member takes part from now on; these peers can be reached. `last_id`: of the last command
   // with an id that the train thread got.
   void Begin(const std::set<MemberId>& reachable, HeldState& state, int64_t& last_id, Outcome& out);
   // The state is at the next step.
   void Advance(HeldState& state, int64_t& last_id, Outcome& out);
+  // The open step was not known, and more is known now: it may go on, or be none, since the state
+  // is the last.
+  void GoOn(HeldState& state, int64_t& last_id, Outcome& out);
   // The chunks of state(step) that we copy for a checkpoint, once; empty: there is none to be made.
   std::vector<ChunkId> ChunksToSave(const HeldState& state);
 
@@ -55,6 +61,7 @@ class ActiveView {
   bool IsServer(const MemberId& peer) const;
 
   void BeginStep(HeldState& state, int64_t& last_id, Outcome& out);
+  void IssueLanes(HeldState& state, int64_t& last_id, Outcome& out);
   void SaveChunks(const HeldState& state, Outcome& out);
   void Greet(const MemberId& peer, const HeldState& state, Outcome& out) const;
   void SendMissing(const MemberId& peer, HeldState& state, Outcome& out);
@@ -69,12 +76,13 @@ class ActiveView {
   void Publish(const std::vector<ChunkResult>& made, HeldState& state, Outcome& out);
   void RouteNorms(const std::vector<ChunkId>& chunks, HeldState& state, Outcome& out);
   void DecideGlobalNorm(HeldState& state, Outcome& out);
-  static void ApplySums(HeldState& state, Outcome& out);
+  void ApplySums(HeldState& state, Outcome& out) const;
   bool IsCheckpointDue(Step step, bool asked) const;
   void WriteIfThere(Outcome& out);
 
   ConfigPtr config_;
   SeatPtr seat_;
+  const KnownSteps& known_;
   std::map<MemberId, PeerProgress> peers_;  // whose inventory of this view came
   std::vector<JobCommand> commands_;        // given, and not yet in a result of chunk 0
   int64_t newest_command_ = 0;

@@ -21,7 +21,9 @@ void AddEnough(std::vector<JobCommand>& commands) {
 }  // namespace
 
 Member::Member(MemberConfig config)
-    : config_(std::make_shared<const MemberConfig>(std::move(config))), outbox_(config_->role) {}
+    : config_(std::make_shared<const MemberConfig>(std::move(config))),
+      known_(std::make_unique<KnownSteps>(*config_)),
+      outbox_(config_->role) {}
 
 Outcome Member::Handle(const Input& input) {
   const auto timeliness = [this] {
@@ -70,6 +72,7 @@ std::string Member::Phase() const {
   if (!state_) return "spare";
   if (halted()) return "halted";
   if (train_.has_state) return "applying";
+  if (awaits_stream()) return "waiting for more of the stream";
   if (const std::optional<ChunkId> phase = state_->open.AwaitedPhase())
     return absl::StrCat("waiting for ", config_->layers.at(*phase), " of ",
                         seat_->MemberAt(state_->open.MissingOf(*seat_, *phase)).id.name);
@@ -89,6 +92,7 @@ void Member::On(const CoordinatorUp&, Outcome& out) {
   join.active = active_ ? sealed_ : ViewNumber();
   join.recorded_lineage = outbox_.acknowledged().lineage;
   join.recorded = outbox_.acknowledged().below;
+  join.stream_positions = known_->positions();
   out.Do(TellCoordinator{std::move(join)});
   out.Do(outbox_.TellAgain(sealed_));
 }
@@ -103,7 +107,16 @@ void Member::On(const GiveCommand& give, Outcome& out) {
   active_->Handle(give, out);
 }
 
-void Member::On(const StreamIs&, Outcome& out) { out.Drop("no job has a stream yet"); }
+// What is known can only grow, so nothing waits for it but an open step that was not known.
+void Member::On(const StreamIs& told, Outcome& out) {
+  if (!known_->is_streamed()) return out.Drop("the job has no stream");
+  const bool waits = state_ && !known_->Has(step());
+  known_->Learn(told);
+  if (!waits) return;
+  if (active_) active_->GoOn(*state_, train_.last_id, out);
+  TryApply(out);
+  GoOnHealing(out);
+}
 
 void Member::On(const GiveMeasure& give, Outcome& out) {
   if (!active_ || !state_ || give.view != sealed_) return out.Drop("too late");
@@ -256,7 +269,7 @@ void Member::On(const Activate& activate, Outcome& out) {
   if (!is_spare && !state_) return out.Drop("a view whose base we do not hold");
   healer_.reset();
   seat_ = std::move(seat);
-  active_.emplace(config_, seat_);
+  active_.emplace(config_, seat_, *known_);
   out.Do(Connect{view.members});
   if (is_spare) {  // until now others may have healed from it
     if (state_) ForgetState(out);
@@ -358,8 +371,10 @@ void Member::On(const ChunksApplied& applied, Outcome& out) {
 void Member::TryApply(Outcome& out) {
   if (train_.has_state || config_->role != Role::kWorker || !state_) return;
   if (!active_ && !(healer_ && healer_->CatchesUp(step()))) return;
+  if (!known_->Has(step())) return;
   std::optional<Apply> apply = state_->open.ApplyWhenComplete();
   if (!apply) return;
+  apply->samples = known_->samples();
   train_.has_state = true;
   out.Do(*std::move(apply));
 }
@@ -388,7 +403,7 @@ void Member::Advance(Outcome& out) {
   if (is_enough) AddEnough(done.commands);
   // Whoever catches up was told the record by the donor, since its own view may be another.
   if (seat_ && (active_ || !done.record))
-    done.record = RecordOf(*config_, seat_->view, state_->lineage, done);
+    done.record = RecordOf(*config_, *known_, seat_->view, state_->lineage, done);
   else if (seat_ && done.record && done.record->without_weight)
     TakeWeight(*config_, seat_->view, done, *done.record);  // the donor was a server
   if (done.record && is_enough) AddEnough(done.record->commands);
@@ -402,7 +417,8 @@ void Member::Advance(Outcome& out) {
 
 bool Member::FingerprintIsDue() const {
   if (config_->fingerprint_every <= 0 || !config_->applies()) return false;
-  return step().value() % config_->fingerprint_every == 0 || (seat_ && step() >= seat_->view.end);
+  return step().value() % config_->fingerprint_every == 0 ||
+         (seat_ && step() >= known_->EndIn(seat_->view));
 }
 
 void Member::On(const StepBoundaryDone& done, Outcome& out) {

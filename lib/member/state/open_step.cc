@@ -256,14 +256,14 @@ void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& 
   }
 }
 
-StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
-                    const ClosedStep& done) {
+StepRecord RecordOf(const MemberConfig& config, const KnownSteps& known, const View& view,
+                    LineageNumber lineage, const ClosedStep& done) {
   StepRecord record;
   record.lineage = lineage;
   record.step = done.step;
   record.view = view.number;
   record.lane_holders = view.LaneHoldersAt(done.step);
-  record.samples = StepSamples(config.training, config.environment.samples, done.step);
+  record.samples = StepSamples(config.training, known.samples(), done.step);
   TakeWeight(config, view, done, record);
   record.commands = done.commands;
   record.skipped = done.skipped;

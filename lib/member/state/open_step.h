@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "lib/member/state/actions.h"
 #include "lib/member/state/config.h"
+#include "lib/member/state/known_steps.h"
 #include "lib/member/state/seat.h"
 #include "lib/owner/state/sums.h"
 
@@ -149,7 +150,9 @@ struct HeldState {
   // The state is at the next step: the open one closes, and the one before it is given up.
   void Advance(const ConfigPtr& config);
   // Nothing more is computed in this view: it is the end, or a command stopped us.
-  bool HaltsIn(const View& view) const { return step() >= view.end || (closed && closed->Stops()); }
+  bool HaltsIn(const View& view, const KnownSteps& known) const {
+    return step() >= known.EndIn(view) || (closed && closed->Stops());
+  }
 };
 
 // Weight, loss, measures and what was left out of a step, as its results tell. Those of a buffer
@@ -157,8 +160,8 @@ struct HeldState {
 // only those know all who have them.
 void TakeWeight(const MemberConfig& config, const View& view, const ClosedStep& done,
                 StepRecord& record);
-// The record of a step that was done in this view.
-StepRecord RecordOf(const MemberConfig& config, const View& view, LineageNumber lineage,
-                    const ClosedStep& done);
+// The record of a step that was done in this view, and so was known.
+StepRecord RecordOf(const MemberConfig& config, const KnownSteps& known, const View& view,
+                    LineageNumber lineage, const ClosedStep& done);
 
 }  // namespace muster

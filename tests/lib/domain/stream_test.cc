@@ -161,6 +161,48 @@ TEST(AddFacts, AreBounded) {
   EXPECT_FALSE(AddFacts(facts, {&next, 1}).ok());
 }
 
+TEST(LearnFacts, WhatWasTrimmedMeanwhileIsForgotten) {
+  std::vector<SpoolSegment> facts = {{3, kA, 7, 4}, {5, kB, 11, 6}};
+  // Those from 17 to 19 have come and gone while we were away.
+  const std::vector<SpoolSegment> all = {{8, kB, 20, 2}, {9, kB, 22, 1}};
+  ASSERT_TRUE(LearnFacts(facts, all).ok());
+  EXPECT_EQ(facts, all);
+  const SpoolSegment longer{9, kB, 22, 5};
+  ASSERT_TRUE(LearnFacts(facts, {&longer, 1}).ok());
+  EXPECT_THAT(facts, ElementsAre(all[0], longer));
+  // A session tells only those that are left.
+  ASSERT_TRUE(LearnFacts(facts, {&longer, 1}).ok());
+  EXPECT_THAT(facts, ElementsAre(all[0], longer));
+  ASSERT_TRUE(LearnFacts(facts, {}).ok());
+  EXPECT_EQ(facts.size(), 2u);
+}
+
+TEST(LearnFacts, OtherwiseGoesOnAsAddFacts) {
+  const std::vector<SpoolSegment> before = {{3, kA, 7, 4}, {5, kB, 11, 6}};
+  const SpoolSegment kWrong[] = {{6, kB, 16, 1}, {5, kA, 11, 7}, {5, kB, 11, 5}, {4, kA, 18, 6}};
+  for (const SpoolSegment& wrong : kWrong) {
+    std::vector<SpoolSegment> facts = before;
+    EXPECT_TRUE(absl::IsFailedPrecondition(LearnFacts(facts, {&wrong, 1}))) << wrong.first;
+    EXPECT_EQ(facts, before);
+  }
+}
+
+TEST(LearnFacts, TheOldestAreForgottenWhereTooManyWereTold) {
+  std::vector<SpoolSegment> facts;
+  constexpr auto kMany = static_cast<int64_t>(3 * kMostSpoolSegments);
+  for (int64_t n = 0; n < kMany; ++n) {
+    const SpoolSegment next{n, kA, static_cast<uint64_t>(n), 1};
+    ASSERT_TRUE(LearnFacts(facts, {&next, 1}).ok()) << n;
+  }
+  ASSERT_EQ(facts.size(), kMostSpoolSegments);
+  EXPECT_EQ(facts.back().number, kMany - 1);
+  std::vector<SpoolSegment> all;  // as a session tells them
+  for (int64_t n = kMany; n < kMany + 4096; ++n)
+    all.push_back({n, kA, static_cast<uint64_t>(n), 1});
+  ASSERT_TRUE(LearnFacts(facts, all).ok());
+  EXPECT_EQ(facts, all);
+}
+
 TEST(TrimmedAt, AreThoseWhollyBelowButTheLast) {
   const std::vector<SpoolSegment> facts = {{0, kA, 0, 4}, {1, kA, 4, 4}, {2, kA, 8, 4}};
   EXPECT_THAT(TrimmedAt(facts, 3), IsEmpty());

@@ -23,7 +23,8 @@ struct Rig {
     with.checkpoint_epochs = checkpoint_epochs;
     with.training.validation.every_steps = 4;
     config = Shared(std::move(with));
-    view.emplace(config, std::make_shared<const Seat>(PartSeat({0, 1}, {0, 1})));
+    known.emplace(*config);
+    view.emplace(config, std::make_shared<const Seat>(PartSeat({0, 1}, {0, 1})), *known);
     state.emplace(HeldState{LineageNumber(1), OpenStep(config, Step(5)), {}});
   }
   Outcome Begin() {
@@ -48,6 +49,7 @@ struct Rig {
   }
 
   ConfigPtr config;
+  std::optional<KnownSteps> known;
   std::optional<ActiveView> view;
   std::optional<HeldState> state;
   int64_t last_id = 10;

@@ -174,8 +174,8 @@ TEST(Phases, TellNeitherWeightNorLoss) {
   OpenStep step(config, Step(5));
   for (int32_t c = 0; c < 2; ++c) step.AddResult({ChunkId(c), {}}, {});
   step.AddResult({ChunkId(2), {6, 3.5, 0, 0}}, {});
-  const StepRecord record = RecordOf(*config, PartSeat({0, 0, 0}, {0, 1}).view, LineageNumber(4),
-                                     std::move(step).Close());
+  const StepRecord record = RecordOf(*config, KnownSteps(*config), PartSeat({0, 0, 0}, {0, 1}).view,
+                                     LineageNumber(4), std::move(step).Close());
   EXPECT_EQ(record.weight, 6);
   EXPECT_EQ(record.loss, 3.5);
 }
@@ -296,12 +296,16 @@ TEST_P(NotFiniteStep, IsAppliedOnlyWhereTheJobSaysSo) {
   }
   const ClosedStep closed = std::move(step).Close();
   EXPECT_EQ(closed.skipped, c.skips);
-  EXPECT_EQ(RecordOf(config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed).norm,
-            c.on_nan == OnNan::kContinue ? std::nullopt : std::optional<double>(0))
+  EXPECT_EQ(
+      RecordOf(config, KnownSteps(config), PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed)
+          .norm,
+      c.on_nan == OnNan::kContinue ? std::nullopt : std::optional<double>(0))
       << "known where the gradient is looked at";
   EXPECT_EQ(closed.Stops(), c.ends_job);
-  EXPECT_EQ(RecordOf(config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed).skipped,
-            c.skips);
+  EXPECT_EQ(
+      RecordOf(config, KnownSteps(config), PartSeat({0, 1}, {0, 1}).view, LineageNumber(1), closed)
+          .skipped,
+      c.skips);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -383,7 +387,7 @@ TEST_P(Halts, AtTheEndAndWhenToldToStop) {
   state.Advance(config);
   View view = PartSeat({0, 1}, {0, 1}).view;
   view.end = Step(GetParam().end);
-  EXPECT_EQ(state.HaltsIn(view), GetParam().halts);
+  EXPECT_EQ(state.HaltsIn(view, KnownSteps(*config)), GetParam().halts);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -422,7 +426,8 @@ TEST(RecordOf, TheWeightIsThatOfAParameter) {
     for (int32_t i = 0; i < 3; ++i)
       if (c.role == Role::kWorker || c.owners[static_cast<size_t>(i)] == 0)
         step.AddResult({ChunkId(i), metas[static_cast<size_t>(i)]}, {});
-    const StepRecord record = RecordOf(*shared, view, LineageNumber(4), std::move(step).Close());
+    const StepRecord record =
+        RecordOf(*shared, KnownSteps(*shared), view, LineageNumber(4), std::move(step).Close());
     EXPECT_EQ(record.weight, c.weight) << c.what;
     EXPECT_EQ(record.loss, c.loss) << c.what;
     EXPECT_EQ(record.without_weight, c.without_weight) << c.what;
@@ -459,7 +464,7 @@ TEST(RecordOf, WhoHasTheSumsTellsWhatTheyMeasured) {
   const View view = PartSeat({0, 1}, {0, 1}).view;
   const ClosedStep closed = Closed(config, MeasuredAt(5, true), true);
   EXPECT_TRUE(closed.FindsEnough());
-  const StepRecord record = RecordOf(*config, view, LineageNumber(4), closed);
+  const StepRecord record = RecordOf(*config, KnownSteps(*config), view, LineageNumber(4), closed);
   EXPECT_EQ(record.measures, (std::vector<Measure>{{2, 4}}));
   EXPECT_EQ(record.cuts, 2) << "those before its measure";
   EXPECT_FALSE(record.without_weight);
@@ -470,8 +475,8 @@ TEST(RecordOf, AStepThatMeasuresNothingTellsNothingOfTheOneBefore) {
   const ConfigPtr config = Shared(MeasuringConfig(Role::kWorker));
   const ClosedStep closed = Closed(config, MeasuredAt(0, true), true);
   EXPECT_FALSE(closed.FindsEnough());
-  const StepRecord record =
-      RecordOf(*config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(4), closed);
+  const StepRecord record = RecordOf(*config, KnownSteps(*config), PartSeat({0, 1}, {0, 1}).view,
+                                     LineageNumber(4), closed);
   EXPECT_THAT(record.measures, IsEmpty());
   EXPECT_EQ(record.cuts, 3);
 }
@@ -481,8 +486,8 @@ TEST(RecordOf, OfASkippedStepNothingIsMeasured) {
   const ClosedStep closed = Closed(config, MeasuredAt(5, true), false);
   ASSERT_TRUE(closed.skipped);
   EXPECT_FALSE(closed.FindsEnough());
-  const StepRecord record =
-      RecordOf(*config, PartSeat({0, 1}, {0, 1}).view, LineageNumber(4), closed);
+  const StepRecord record = RecordOf(*config, KnownSteps(*config), PartSeat({0, 1}, {0, 1}).view,
+                                     LineageNumber(4), closed);
   EXPECT_THAT(record.measures, IsEmpty());
 }
 
@@ -492,8 +497,8 @@ TEST(RecordOf, TellsWhatAStepThatIsAppliedLeftOut) {
     const ConfigPtr config = Shared(MeasuringConfig(Role::kWorker));
     MeasuredState state = MeasuredAt(0, false);  // what it measured is of a step before
     state.left_out = {1, 3};
-    const StepRecord record =
-        RecordOf(*config, view, LineageNumber(4), Closed(config, state, finite));
+    const StepRecord record = RecordOf(*config, KnownSteps(*config), view, LineageNumber(4),
+                                       Closed(config, state, finite));
     EXPECT_EQ(record.left_out, finite ? state.left_out : std::vector<uint64_t>())
         << "a skipped step leaves what the state told before";
   }
@@ -502,9 +507,11 @@ TEST(RecordOf, TellsWhatAStepThatIsAppliedLeftOut) {
 TEST(RecordOf, AServerWithoutTheSumsKnowsNoWeightInAnyStep) {
   const View view = PartSeat({0, 1}, {0, 1}).view;
   const ConfigPtr config = Shared(MeasuringConfig(Role::kServer));
-  EXPECT_TRUE(
-      RecordOf(*config, view, LineageNumber(4), Closed(config, std::nullopt, true)).without_weight);
-  EXPECT_FALSE(RecordOf(*config, view, LineageNumber(4), Closed(config, MeasuredAt(5, false), true))
+  EXPECT_TRUE(RecordOf(*config, KnownSteps(*config), view, LineageNumber(4),
+                       Closed(config, std::nullopt, true))
+                  .without_weight);
+  EXPECT_FALSE(RecordOf(*config, KnownSteps(*config), view, LineageNumber(4),
+                        Closed(config, MeasuredAt(5, false), true))
                    .without_weight);
 }
 
@@ -516,7 +523,8 @@ TEST(RecordOf, NamesTheHoldersOfTheStepAndTheWholeWeight) {
   OpenStep step(config, Step(5));
   step.AddResult({kZero, {2, 1.5, 0, 0}}, {{8, JobCommandKind::kCheckpoint}});
   step.AddResult({kOne, {0, 0, 0, 0}}, {});
-  const StepRecord record = RecordOf(*config, view, LineageNumber(4), std::move(step).Close());
+  const StepRecord record =
+      RecordOf(*config, KnownSteps(*config), view, LineageNumber(4), std::move(step).Close());
   EXPECT_EQ(record.lineage, LineageNumber(4));
   EXPECT_EQ(record.view, ViewNumber(1));
   EXPECT_EQ(record.lane_holders, (LaneHolders{NameOf("worker-0"), NameOf("worker-1")}));
