@@ -87,9 +87,11 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   Preparing preparing;
   preparing.told = [&words](const PreparedSoFar& so_far) { words.Tell(so_far); };
   preparing.may_wait = [&process] { return !process.port().box.closed(); };
-  parts.make_task = [&](const TrainingSpec& training,
-                        DataPart part) -> absl::StatusOr<std::unique_ptr<Task>> {
-    MUSTER_ASSIGN_OR_RETURN(MadeTask made, MakeAnyTask(training, part, plugin_folders, preparing));
+  parts.make_task =
+      [&](const TrainingSpec& training, DataPart part,
+          std::shared_ptr<const SpoolMap> spool) -> absl::StatusOr<std::unique_ptr<Task>> {
+    MUSTER_ASSIGN_OR_RETURN(
+        MadeTask made, MakeAnyTask(training, part, plugin_folders, preparing, std::move(spool)));
     plugin = made.plugin;
     preparing.known = std::move(made.prepared);
     return std::move(made.task);

@@ -391,7 +391,9 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
   train.follows = options.role == Role::kFollower;
   train.make_task = options.make_task;
   if (!train.make_task)
-    train.make_task = [](const TrainingSpec& training, DataPart) { return MakeCounting(training); };
+    train.make_task = [](const TrainingSpec& training, DataPart, const auto&) {
+      return MakeCounting(training);
+    };
   trainer_ = std::make_unique<worker::Trainer>(train);
   train_thread_ = std::thread([this] {
     try {

@@ -97,7 +97,7 @@ struct TestMemberOptions {
   std::string name = "worker-0";
   Role role = Role::kWorker;
   std::string fail_at;  // a failpoint: the member is then cut off, as if killed
-  std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&, DataPart)> make_task;
+  worker::MakeTrained make_task;
   std::function<void(Frame&)> spoil;  // changes frames that this member sends to others
   size_t held_bytes = kMaxHeldBytes;  // of what another sent, and was not dealt with yet
 };

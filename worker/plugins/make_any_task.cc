@@ -35,13 +35,14 @@ absl::Status NoSuchTask(const std::string& name, const std::vector<std::string>&
 }
 
 absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given, DataPart part,
-                                const Preparing& preparing) {
+                                const Preparing& preparing, std::shared_ptr<const SpoolMap> spool) {
   const TaskInfo& info = plugin.type.info;
   const absl::StatusOr<TrainingSpec> training = CompleteFor(info, given);
   if (!training.ok()) return absl::FailedPreconditionError(training.status().message());
   TaskOptions options{training->parameters, training->data, training->seed,
                       training->threads,    part,           training->validation.paths};
   options.sync_batch_norm = training->sync_batch_norm;
+  options.spool = std::move(spool);
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};
@@ -64,7 +65,8 @@ uint64_t MostBytesOfModelFile() { return static_cast<uint64_t>(MemoryForUs()) / 
 // One that is part of Muster.
 absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& training, DataPart part,
                                   const std::vector<std::string>& folders,
-                                  const Preparing& preparing) {
+                                  const Preparing& preparing,
+                                  std::shared_ptr<const SpoolMap> spool) {
   const HashListener listener{preparing.told, preparing.may_wait};
   const HashListening listening(muster_set_hash_listener, listener);
   MadeTask made;
@@ -84,7 +86,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
     made.plugin = absl::StrCat(*name, " sha256:", found->hash);
     file = {found->path, std::move(found->bytes)};
   }
-  const auto make = [&] { return MakeTask(training, std::move(file), part); };
+  const auto make = [&] { return MakeTask(training, std::move(file), part, spool); };
   // What a job's model throws is the job's error.
   absl::StatusOr<std::unique_ptr<Task>> task =
       BringsItsModel(info.name) ? MakeGuarded(info.name, training.data.on_bad_sample, make)
@@ -98,13 +100,15 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
 
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
-                                     const Preparing& preparing) {
+                                     const Preparing& preparing,
+                                     std::shared_ptr<const SpoolMap> spool) {
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
-    return MakeOurs(*info, training, part, plugin_folders, preparing);
+    return MakeOurs(*info, training, part, plugin_folders, preparing, std::move(spool));
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)
-    if (plugin.type.info.name == training.task) return MakeOf(plugin, training, part, preparing);
+    if (plugin.type.info.name == training.task)
+      return MakeOf(plugin, training, part, preparing, std::move(spool));
   return NoSuchTask(training.task, plugin_folders, *found);
 }
 

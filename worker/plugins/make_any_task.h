@@ -23,9 +23,11 @@ struct MadeTask {
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.
 // kFailedPrecondition: there is none of that name, with what each plug-in brings or why it brings
 // nothing; or bad parameters. kInvalidArgument, kDataLoss: bad data.
-// `part`: kTraining, or kValidation, where the job has any. Errors as of PrepareTask, too.
+// `part`: kTraining, or kValidation, where the job has any. `spool`: as TaskOptions has it. Errors
+// as of PrepareTask, too.
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
-                                     const Preparing& preparing = {});
+                                     const Preparing& preparing = {},
+                                     std::shared_ptr<const SpoolMap> spool = nullptr);
 
 }  // namespace muster::worker

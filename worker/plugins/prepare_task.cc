@@ -7,6 +7,7 @@
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/data/prepared_name.h"
+#include "lib/data/stream_set.h"
 #include "worker/plugins/guarded_task.h"
 
 namespace muster::worker {
@@ -42,6 +43,11 @@ absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions op
     return absl::FailedPreconditionError(
         absl::StrCat("task ", name, " prepares something, and this machine has no place for it: ",
                      "set XDG_CACHE_HOME, or HOME, for whoever starts the workers"));
+  if (IsLive(options.data))
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.format: task ", name,
+                     " prepares something from its training data before "
+                     "it is trained, and of a stream nothing has come then"));
   options = ForAll(std::move(options));
   const absl::StatusOr<DataContent> found = Content(options.data, preparing);
   MUSTER_RETURN_IF_ERROR(

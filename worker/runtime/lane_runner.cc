@@ -20,9 +20,13 @@ Moment Now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 
-bool LaneRunner::Empty(Step step, LaneId lane) const {
-  return LaneSamples(training_, task_.SampleCount(), step, lane).count == 0;
+SampleRange LaneRunner::RangeOf(Step step, LaneId lane) const {
+  SampleRange range = LaneSamples(training_, samples_, step, lane);
+  if (only_tries_) range.epoch = -1;
+  return range;
 }
+
+bool LaneRunner::Empty(Step step, LaneId lane) const { return RangeOf(step, lane).count == 0; }
 
 absl::Status LaneRunner::TellComing(Step step, absl::Span<const LaneId> lanes, Step end) {
   ReadsAhead* reader = task_.reads_ahead();
@@ -30,9 +34,8 @@ absl::Status LaneRunner::TellComing(Step step, absl::Span<const LaneId> lanes, S
   std::vector<ComingLane> coming;
   for (Step at = step; at < end && at <= step + 1; ++at)
     for (const LaneId lane : lanes) {
-      const SampleRange range = LaneSamples(training_, task_.SampleCount(), at, lane);
-      if (range.count > 0)
-        coming.push_back({range.epoch, SampleIds(training_, task_.SampleCount(), range)});
+      const SampleRange range = RangeOf(at, lane);
+      if (range.count > 0) coming.push_back({range.epoch, SampleIds(training_, samples_, range)});
     }
   return reader->Coming(std::move(coming));
 }
@@ -45,13 +48,13 @@ absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, Lan
   failpoints_.Pass("forward");
   MUSTER_RETURN_IF_ERROR(Measure(step, lane, parameters, sink));
   const Moment begin = Now();
-  const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
+  const SampleRange range = RangeOf(step, lane);
   if (range.count == 0) {
     sink.outcome({});
     for (size_t t = 0; t < layout_.tensors().size(); ++t) sink.ready(t);
     return LaneOutput{};
   }
-  const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
+  const std::vector<uint64_t> samples = SampleIds(training_, samples_, range);
   const Moment computing = Now();
   double waited = 0;  // while others ran, or nobody
   Exchange timed;
@@ -85,7 +88,7 @@ absl::Status LaneRunner::TellLeftOut(Step step, LaneId lane, const LaneOutput& o
     return absl::FailedPreconditionError(
         absl::StrCat("step ", step.value(), ", lane ", lane.value(), ": task ", training_.task,
                      " leaves out samples, and data.on_bad_sample is stop"));
-  const uint64_t first = FirstOfLane(training_, task_.SampleCount(), step, lane);
+  const uint64_t first = FirstOfLane(training_, samples_, step, lane);
   std::vector<uint64_t> positions;
   for (const uint32_t position : output.left_out) positions.push_back(first + position);
   const auto model = static_cast<size_t>(layout_.model_elements());
@@ -95,7 +98,7 @@ absl::Status LaneRunner::TellLeftOut(Step step, LaneId lane, const LaneOutput& o
 
 absl::Status LaneRunner::Measure(Step step, LaneId lane, absl::Span<const float> parameters,
                                  const GradientSink& sink) {
-  if (measures_ == nullptr || !measures_->In(task_.SampleCount(), step)) return absl::OkStatus();
+  if (measures_ == nullptr || !measures_->In(samples_, step)) return absl::OkStatus();
   const auto model = static_cast<size_t>(layout_.model_elements());
   const Moment begin = Now();
   MUSTER_RETURN_IF_ERROR(
@@ -129,9 +132,9 @@ absl::StatusOr<LaneOutput> LaneRunner::Examine(Step step, LaneId lane,
                                                absl::Span<const float> parameters,
                                                absl::Span<float> gradient,
                                                const Exchange& exchange) {
-  const SampleRange range = LaneSamples(training_, task_.SampleCount(), step, lane);
+  const SampleRange range = RangeOf(step, lane);
   if (range.count == 0) return LaneOutput{};
-  const std::vector<uint64_t> samples = SampleIds(training_, task_.SampleCount(), range);
+  const std::vector<uint64_t> samples = SampleIds(training_, samples_, range);
   return Compute(step, lane, range.epoch, samples, parameters,
                  {gradient, [](LaneOutput) {}, [](size_t) {}}, exchange);
 }

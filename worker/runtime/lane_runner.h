@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "lib/base/failpoint.h"
+#include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/member_metrics.h"
@@ -34,7 +35,15 @@ class LaneRunner {
         metrics_(metrics),
         failpoints_(failpoints),
         goes_on_(std::move(goes_on)),
-        places_(training.validation, layout) {}
+        places_(training.validation, layout),
+        samples_(task.SampleCount()) {}
+
+  // The number of samples is known to be this. Lanes of steps that were known before have the same
+  // samples as ever.
+  void LearnSamples(uint64_t samples) { samples_ = samples; }
+  // From now on lanes are only tried, on samples as they are in epoch -1: of a stream nothing may
+  // have come yet.
+  void OnlyTry() { only_tries_ = true; }
 
   bool Empty(Step step, LaneId lane) const;
   // Tells a task that reads ahead what will be run: `lanes` of `step` in their order, and of the
@@ -54,6 +63,7 @@ class LaneRunner {
   int64_t lanes_run() const { return lanes_run_; }
 
  private:
+  SampleRange RangeOf(Step step, LaneId lane) const;
   absl::StatusOr<LaneOutput> Compute(Step step, LaneId lane, int64_t epoch,
                                      absl::Span<const uint64_t> samples,
                                      absl::Span<const float> parameters, const GradientSink& sink,
@@ -73,6 +83,8 @@ class LaneRunner {
   Failpoints& failpoints_;
   const std::function<absl::Status()> goes_on_;
   const SumPlaces places_;
+  uint64_t samples_;  // of the training data, as far as it is known
+  bool only_tries_ = false;
   int64_t lanes_run_ = 0;
 };
 

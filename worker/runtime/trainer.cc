@@ -78,15 +78,22 @@ void Trainer::Fail(const absl::Status& why) {
 // ---- the job
 
 void Trainer::Do(const DoPrepare& command) {
-  absl::StatusOr<SetupPtr> setup = Prepare(command.job);
+  absl::StatusOr<SetupPtr> setup = Prepare(command);
   failed_ = !setup.ok();
   parts_.events->Post(Prepared{std::move(setup)});
 }
 
-absl::StatusOr<SetupPtr> Trainer::Prepare(const JobIs& job) {
+absl::StatusOr<SetupPtr> Trainer::Prepare(const DoPrepare& command) {
+  const JobIs& job = command.job;
   phased_.reset();  // it holds on to what is made anew
-  MUSTER_ASSIGN_OR_RETURN(task_, parts_.make_task(job.spec.training, DataPart::kTraining));
+  MUSTER_ASSIGN_OR_RETURN(task_,
+                          parts_.make_task(job.spec.training, DataPart::kTraining, command.spool));
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
+  if (IsStreamed(job.spec.training) && task_->SampleCount() != kMostSamples)
+    return absl::FailedPreconditionError(
+        absl::StrCat("data.format: task ", job.spec.training.task,
+                     " does not read its samples from a data set of Muster's alone, and so cannot "
+                     "be trained with a stream"));
   NumericEnvironment environment;
   environment.samples = task_->SampleCount();
   environment.data_hash = task_->DataHash();
@@ -154,7 +161,8 @@ absl::Status Trainer::PrepareMeasures(const TrainingSpec& training,
   measures_.reset();
   if (!training.validation.wanted()) return absl::OkStatus();
   validated_ = training;
-  absl::StatusOr<std::unique_ptr<Task>> task = parts_.make_task(validated_, DataPart::kValidation);
+  absl::StatusOr<std::unique_ptr<Task>> task =
+      parts_.make_task(validated_, DataPart::kValidation, nullptr);
   MUSTER_RETURN_IF_ERROR(Prefix("validation", task.status()));
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
   MUSTER_ASSIGN_OR_RETURN(measures_, LaneMeasures::Make(*std::move(task), validated_, tensors));
@@ -212,6 +220,8 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
   for (uint64_t s = 0; s < std::min(kProbeSamples, setup.environment.samples); ++s)
     samples.push_back(s);
   LaneInput input;
+  // Of a stream nothing may have come yet: its samples are made.
+  if (IsStreamed(training)) input.epoch = -1;
   input.seed = LaneSeed(training.seed, Step(0), LaneId(0));
   input.samples = samples;
   input.parameters = state->all().first(model);
@@ -274,12 +284,14 @@ void Trainer::Do(const DoCompute& command) {
   const Compute& compute = command.compute;
   if (compute.id < parts_.port->abandoned) return;
   if (std::exchange(tree_step_, compute.step) != compute.step) ForgetLanes();
+  runner_->LearnSamples(compute.samples);
   // Empty lanes first: then the last one has a backward pass to send under.
   std::vector<LaneId> lanes = compute.lanes;
   std::stable_partition(lanes.begin(), lanes.end(),
                         [&](LaneId l) { return runner_->Empty(compute.step, l); });
-  if (const absl::Status told = runner_->TellComing(compute.step, lanes, Step(setup_->total_steps));
-      !told.ok())
+  const Step end =
+      std::min(Step(setup_->total_steps), compute.step + (compute.next_is_known ? 2 : 1));
+  if (const absl::Status told = runner_->TellComing(compute.step, lanes, end); !told.ok())
     return Fail(told);
   if (phased_) return Reach(phased_->Compute(command));
   for (LaneId lane : lanes) {
@@ -369,6 +381,7 @@ absl::StatusOr<std::vector<LaneId>> Trainer::LanesNotFinite(const DoApply& comma
 
 // The step is not finite: state(step + 1) is state(step).
 void Trainer::Skip(const DoApply& command) {
+  runner_->LearnSamples(command.apply.samples);
   absl::StatusOr<std::vector<LaneId>> found = LanesNotFinite(command);
   if (!found.ok()) return Fail(found.status());
   StateMemory to = command.state;

@@ -25,6 +25,10 @@
 
 namespace muster::worker {
 
+// `part`: of the job's data; more than one may be made. `spool`: as TaskOptions has it.
+using MakeTrained = std::function<absl::StatusOr<std::unique_ptr<Task>>(
+    const TrainingSpec&, DataPart part, std::shared_ptr<const SpoolMap> spool)>;
+
 struct TrainerParts {
   TrainPort* port = nullptr;
   std::shared_ptr<EventBox> events;
@@ -33,9 +37,7 @@ struct TrainerParts {
   Failpoints* failpoints = nullptr;
   LaneCounter* lanes = nullptr;  // null: lanes are not counted
   bool follows = false;          // a follower's: it measures, and trains nothing
-  // `part`: of the job's data; more than one may be made.
-  std::function<absl::StatusOr<std::unique_ptr<Task>>(const TrainingSpec&, DataPart part)>
-      make_task;
+  MakeTrained make_task;
   // Properties of the library that the task computes with, one "name value" per line; may be empty.
   std::function<std::string()> library_properties;
 };
@@ -61,7 +63,7 @@ class Trainer {
   void Do(const DoGenerate& command);
   void Do(const DoMeasure& command);
 
-  absl::StatusOr<SetupPtr> Prepare(const JobIs& job);
+  absl::StatusOr<SetupPtr> Prepare(const DoPrepare& command);
   absl::Status PrepareMeasures(const TrainingSpec& training, std::vector<TensorSpec>& tensors);
   absl::Status PreparePhases(const JobSpec& spec, std::vector<TensorSpec>& tensors);
   void PrepareToTrain();

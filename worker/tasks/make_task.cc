@@ -23,12 +23,14 @@ constexpr struct {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, ModelFile file,
-                                               DataPart part) {
+                                               DataPart part,
+                                               std::shared_ptr<const SpoolMap> spool) {
   MUSTER_ASSIGN_OR_RETURN(const TrainingSpec training, CompleteBuiltIn(given));
   TaskOptions options{training.parameters, training.data, training.seed,
                       training.threads,    part,          training.validation.paths};
   const TaskInfo& info = *FindTask(training.task);
   options.sync_batch_norm = training.sync_batch_norm;
+  options.spool = std::move(spool);
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   for (const auto& example : kExamples) {
     if (training.task != example.name) continue;

@@ -5,7 +5,8 @@
 
 namespace muster::worker {
 
-absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, ModelFile, DataPart) {
+absl::StatusOr<std::unique_ptr<Task>> MakeTask(const TrainingSpec& given, ModelFile, DataPart,
+                                               std::shared_ptr<const SpoolMap>) {
   MUSTER_ASSIGN_OR_RETURN(const TrainingSpec training, CompleteBuiltIn(given));
   if (training.task == "counting") return MakeCounting(training);
   return absl::InvalidArgumentError(absl::StrCat(

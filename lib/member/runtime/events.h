@@ -24,6 +24,7 @@
 #include "lib/member/runtime/thread_progress.h"
 #include "lib/member/state/actions.h"
 #include "lib/member/state/follower.h"
+#include "lib/spool/spool_map.h"
 #include "lib/transport/transport.h"
 
 namespace muster {
@@ -41,6 +42,8 @@ struct CheckpointPartCopy {
 
 struct DoPrepare {  // make the task and find out the numeric environment; answer Prepared
   JobIs job;
+  // Where the samples of the job's stream are found; null: it has none, or they are not wanted.
+  std::shared_ptr<const SpoolMap> spool{};
 };
 struct DoCompute {
   Compute compute;

@@ -119,6 +119,7 @@ int Exchange::Run() {
   progress_.Rests();
   life_signs_.SayTo(nullptr);
   LogInfo("leaving: %s", quit_->reason);
+  stream_.reset();
   if (parts_.train != nullptr) parts_.train->box.Close();
   return quit_->exit_code;
 }
@@ -138,7 +139,8 @@ void Exchange::Tick() {
   next_note_ =
       now + (names ? std::min<Duration>(options_.lease / 3, kBetweenNews) : options_.lease / 3);
   NoteWhatWeDo();
-  const bool waits = !member_ || !member_->active() || member_->halted();
+  const bool waits =
+      !member_ || !member_->active() || member_->halted() || member_->awaits_stream();
   if (waits && coordinator_.Away(now) > options_.coordinator_timeout)
     quit_ = WithoutCoordinator(options_);
   metrics_.mailbox.Set(static_cast<double>(parts_.events->size()));
@@ -167,10 +169,28 @@ void Exchange::Introduce() {
 }
 
 void Exchange::FromCoordinatorSide(FromCoordinator message) {
+  if (const auto* told = std::get_if<StreamIs>(&message); told != nullptr && member_)
+    return LearnStream(*told);
   if (member_) return Feed(CoordinatorSays{std::move(message)});
   if (job_ && TermOf(message) < job_->term) return;  // of a coordinator that has a successor
   if (auto* leave = std::get_if<Leave>(&message)) quit_ = Quit{leave->exit_code, leave->reason};
   if (auto* job = std::get_if<JobIs>(&message)) LearnJob(std::move(*job));
+}
+
+// Where the samples are is known before anybody is told to read them. What the machine does not
+// obey counts for nothing here, either.
+void Exchange::LearnStream(const StreamIs& told) {
+  Outcome outcome = member_->Handle(CoordinatorSays{told});
+  if (stream_ && outcome.fate == Fate::kTaken) {
+    if (const absl::Status learned = stream_->Learn(told); !learned.ok()) {
+      quit_ = Quit{kExitFailed, absl::StrCat("what the coordinator says of the stream is not what "
+                                             "it said before: ",
+                                             learned.message())};
+      return;
+    }
+  }
+  Carry(std::move(outcome.actions), nullptr);
+  NoteChanges();
 }
 
 void Exchange::LearnJob(JobIs job) {
@@ -181,7 +201,9 @@ void Exchange::LearnJob(JobIs job) {
   if (options_.place.role == Role::kWorker) {
     LogInfo("reads its data and makes its model; then it joins");
     parts_.reporter->Prepares();
-    parts_.train->box.Post(DoPrepare{*job_});
+    if (IsStreamed(job_->spec.training))
+      stream_ = std::make_unique<ToldStream>(SpoolFolder(job_->checkpoint_dir));
+    parts_.train->box.Post(DoPrepare{*job_, stream_ ? stream_->map() : nullptr});
     return;
   }
   // Of what computes, a server has the kernels only: the rest that it was told may be of workers

@@ -27,6 +27,7 @@
 #include "lib/member/runtime/peer_sessions.h"
 #include "lib/member/runtime/reporter.h"
 #include "lib/member/runtime/segment_writer.h"
+#include "lib/member/runtime/told_stream.h"
 #include "lib/member/state/member.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
@@ -121,6 +122,7 @@ class Exchange {
   void FeedAndTell(const Input& about_peer);
   void FromPeer(const MemberId& peer, PeerMessage message, Payload payload, Receipt receipt);
   void FromCoordinatorSide(FromCoordinator message);
+  void LearnStream(const StreamIs& told);
   void LearnJob(JobIs job);
   void BecomeMember(SetupPtr setup);
   void Introduce();
@@ -169,6 +171,7 @@ class Exchange {
   PeerSessions sessions_;
   CoordinatorLink coordinator_;
   std::optional<JobIs> job_;
+  std::unique_ptr<ToldStream> stream_;  // of a worker whose job has one, from the job on
   bool preparing_ = false;
   SetupPtr setup_;
   std::unique_ptr<Member> member_;

@@ -100,7 +100,8 @@ class FollowerTrainerTest : public DirTest {
     parts.metrics = &registry_;
     parts.failpoints = &failpoints_;
     parts.follows = follows;
-    parts.make_task = [this](const TrainingSpec&, DataPart part) -> std::unique_ptr<Task> {
+    parts.make_task = [this](const TrainingSpec&, DataPart part,
+                             const auto&) -> std::unique_ptr<Task> {
       return std::make_unique<Weighing>(part, part == DataPart::kTraining ? trains_ : measures_);
     };
     trainer_ = std::make_unique<Trainer>(std::move(parts));

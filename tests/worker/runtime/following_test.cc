@@ -100,9 +100,10 @@ class Job {
   }
 
   TestMember& Start(TestMemberOptions options) {
-    options.make_task =
-        [gate = options.role == Role::kFollower ? gate_ : std::shared_future<void>()](
-            const TrainingSpec& training, DataPart) -> absl::StatusOr<std::unique_ptr<Task>> {
+    options.make_task = [gate =
+                             options.role == Role::kFollower ? gate_ : std::shared_future<void>()](
+                            const TrainingSpec& training, DataPart,
+                            const auto&) -> absl::StatusOr<std::unique_ptr<Task>> {
       return std::make_unique<Judged>(training, gate);
     };
     members_.push_back(

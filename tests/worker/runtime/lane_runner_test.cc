@@ -132,6 +132,43 @@ TEST_F(LaneRunnerTest, TheRestIsCompute) {
   EXPECT_GT(Phase("compute"), 0);
 }
 
+// Of a stream the end becomes known, and with it how much the last step has.
+TEST_F(LaneRunnerTest, ALaneHasTheSamplesThatAreKnown) {
+  TrainingSpec training = training_;
+  training.stream = StreamFrom::kFolder;
+  training.batch = 3;
+  training.lanes = 2;
+  Listening task(training);
+  ASSERT_TRUE(task.Bind(layout_.space()).ok());
+  LaneRunner runner(task, layout_, training, nullptr, nullptr, metrics_, failpoints_);
+  const auto ran_of = [&](Step step) {
+    task.ran.clear();
+    WhereLanesRun([&] {
+      for (const LaneId lane : {LaneId(0), LaneId(1)}) {
+        std::vector<float> gradient(values_.size());
+        EXPECT_TRUE(runner.Examine(step, lane, values_, absl::MakeSpan(gradient)).ok());
+      }
+    });
+    std::vector<uint64_t> samples;
+    for (const ComingLane& lane : task.ran)
+      samples.insert(samples.end(), lane.samples.begin(), lane.samples.end());
+    return samples;
+  };
+  using Ids = std::vector<uint64_t>;
+  runner.LearnSamples(kMostSamples);
+  EXPECT_EQ(ran_of(Step(0)), (Ids{0, 1, 2}));
+  EXPECT_EQ(ran_of(Step(1)), (Ids{3, 4, 5}));
+  EXPECT_FALSE(runner.Empty(Step(1), LaneId(1)));
+  runner.LearnSamples(4);
+  EXPECT_EQ(ran_of(Step(0)), (Ids{0, 1, 2})) << "as before";
+  EXPECT_EQ(ran_of(Step(1)), (Ids{3}));
+  EXPECT_TRUE(runner.Empty(Step(1), LaneId(1)));
+  EXPECT_EQ(task.ran.at(0).epoch, 0);
+  runner.OnlyTry();
+  EXPECT_EQ(ran_of(Step(1)), (Ids{3}));
+  EXPECT_EQ(task.ran.at(0).epoch, -1);
+}
+
 // Seven samples in batches of three and two lanes: the third step of an epoch has one sample, so a
 // lane of it is empty, and the fourth is of the next epoch.
 TEST_F(LaneRunnerTest, TellsTheLanesOfThisStepAndTheNextAsTheyAreRun) {

@@ -96,7 +96,7 @@ class OverlapTest : public testing::Test {
   TestMemberOptions Worker(const std::string& name, Sent& sent) {
     TestMemberOptions options;
     options.name = name;
-    options.make_task = [&sent](const TrainingSpec&, DataPart) {
+    options.make_task = [&sent](const TrainingSpec&, DataPart, const auto&) {
       return std::make_unique<Gradual>(sent);
     };
     options.spoil = [&sent](Frame& frame) {

@@ -23,6 +23,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+constexpr uint64_t kSamples = 11;
 constexpr size_t kMet = 3;  // phases that lanes meet; one more is met by none
 
 class PhasedLanesTest : public testing::Test {
@@ -34,8 +35,8 @@ class PhasedLanesTest : public testing::Test {
     parts.copied = &copied_;
     parts.metrics = &registry_;
     parts.failpoints = &failpoints_;
-    parts.make_task = [](const TrainingSpec&, DataPart) {
-      return std::make_unique<MeetingTask>(11, kMet);
+    parts.make_task = [](const TrainingSpec&, DataPart, const auto&) {
+      return std::make_unique<MeetingTask>(kSamples, kMet);
     };
     trainer_ = std::make_unique<Trainer>(std::move(parts));
     thread_ = std::thread([this] { trainer_->Run(); });
@@ -73,8 +74,10 @@ class PhasedLanesTest : public testing::Test {
     return chunks;
   }
   void Compute(int64_t id, std::vector<LaneId> lanes, std::vector<size_t> totals = {}) {
-    port_.box.Post(DoCompute{
-        {id, Step(0), std::move(lanes), {}, ChunksOf(totals)}, LineageNumber(1), state_, totals_});
+    port_.box.Post(DoCompute{{id, Step(0), std::move(lanes), {}, ChunksOf(totals), kSamples},
+                             LineageNumber(1),
+                             state_,
+                             totals_});
   }
   void Give(std::vector<size_t> phases, Step step = Step(0)) {
     port_.box.Post(DoGiveTotals{{step, ChunksOf(std::move(phases))}, totals_});

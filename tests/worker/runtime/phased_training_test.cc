@@ -63,7 +63,7 @@ class Job {
 
   void Start(int worker, const std::string& fail_at = "") {
     TestMemberOptions options{.name = absl::StrCat("worker-", worker), .fail_at = fail_at};
-    options.make_task = [fault = shape_.fault](const TrainingSpec&, DataPart) {
+    options.make_task = [fault = shape_.fault](const TrainingSpec&, DataPart, const auto&) {
       return std::make_unique<MeetingTask>(kSamples, kPhases, fault);
     };
     members_.push_back(

@@ -21,6 +21,8 @@ namespace {
 using testing::Each;
 using Values = std::vector<float>;
 
+constexpr uint64_t kSamples = 11;
+
 Values CopyOf(const FlatPtr& memory) { return {memory->all().begin(), memory->all().end()}; }
 
 class TrainerTest : public testing::Test {
@@ -32,13 +34,15 @@ class TrainerTest : public testing::Test {
     parts.copied = &copied_;
     parts.metrics = &registry_;
     parts.failpoints = &failpoints_;
-    parts.make_task = [](const TrainingSpec& training, DataPart) { return MakeCounting(training); };
+    parts.make_task = [](const TrainingSpec& training, DataPart, const auto&) {
+      return MakeCounting(training);
+    };
     trainer_ = std::make_unique<Trainer>(std::move(parts));
     thread_ = std::thread([this] { trainer_->Run(); });
     JobIs job;
     TrainingSpec& training = job.spec.training;
     training.task = "counting";
-    training.data.samples = 11;
+    training.data.samples = kSamples;
     training.batch = 11;  // of the four lanes three have three samples, one has two
     training.lanes = 4;
     training.steps = 5;
@@ -60,7 +64,8 @@ class TrainerTest : public testing::Test {
   }
   // The subtrees of all lanes of step 0 that the train thread has now.
   std::map<TreeNode, FlatPtr> Compute(int64_t id, std::vector<LaneId> lanes) {
-    port_.box.Post(DoCompute{{id, Step(0), std::move(lanes), {}}, LineageNumber(1), state_});
+    port_.box.Post(
+        DoCompute{{id, Step(0), std::move(lanes), {}, {}, kSamples}, LineageNumber(1), state_});
     std::map<TreeNode, FlatPtr> sums;
     for (size_t chunks = 0; chunks < static_cast<size_t>(setup_->layout.chunk_count());) {
       GradientsReady ready = Take<GradientsReady>();

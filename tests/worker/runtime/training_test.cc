@@ -340,8 +340,8 @@ Held RunHolding(const JobShape& shape, size_t held_bytes) {
         m < shape.workers ? absl::StrCat("worker-", m) : absl::StrCat("server-", m - shape.workers);
     options.held_bytes = held_bytes;
     if (m == 0) {
-      options.make_task = [](const TrainingSpec& training,
-                             DataPart) -> absl::StatusOr<std::unique_ptr<Task>> {
+      options.make_task = [](const TrainingSpec& training, DataPart,
+                             const auto&) -> absl::StatusOr<std::unique_ptr<Task>> {
         return std::make_unique<Slow>(training);
       };
     } else {
@@ -422,8 +422,8 @@ constexpr uint64_t kBadSample = 5;
 
 void BeginWithABadSample(Cluster& cluster, const JobShape& shape) {
   cluster.coordinator().Submit("job", SpecOf(shape));
-  const auto make_task = [](const TrainingSpec& training,
-                            DataPart) -> absl::StatusOr<std::unique_ptr<Task>> {
+  const auto make_task = [](const TrainingSpec& training, DataPart,
+                            const auto&) -> absl::StatusOr<std::unique_ptr<Task>> {
     return std::make_unique<WithABadSample>(training, kBadSample);
   };
   for (int w = 0; w < shape.workers; ++w)

@@ -97,7 +97,7 @@ JobSpec SpecOf(const TrainingSpec& training) {
 TestMemberOptions WorkerOf(const std::string& name, Sent& sent) {
   TestMemberOptions options;
   options.name = name;
-  options.make_task = [&sent](const TrainingSpec& training, DataPart) {
+  options.make_task = [&sent](const TrainingSpec& training, DataPart, const auto&) {
     return std::make_unique<HeldAtTheLastHook>(training, sent);
   };
   options.spoil = [&sent](Frame& frame) {
