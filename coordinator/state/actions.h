@@ -14,6 +14,7 @@
 #include "coordinator/state/launch.h"
 #include "coordinator/state/quotas.h"
 #include "coordinator/state/rights.h"
+#include "coordinator/state/stream_facts.h"
 #include "lib/base/time.h"
 #include "lib/domain/best_state.h"
 #include "lib/domain/message.h"
@@ -156,6 +157,10 @@ struct DigestDone {
   std::string digest;  // empty: it failed
   std::string reason;
 };
+struct SpoolTidied {  // answers TidySpool, whether all could be deleted or not
+  std::string job;
+  Incarnation reader;
+};
 struct Tick {
   // When the newest word of each member, of any job, came; null: nothing is known of that. A word
   // may still wait its turn: then it is we who are late. Every job that runs gets each tick.
@@ -165,11 +170,11 @@ struct Tick {
   // cut off. The Coordinator finds that out for its jobs.
   bool hears_no_other_machine = false;
 };
-using Input =
-    std::variant<Submit, Adopt, Fork, Cancel, Stop, Delete, Scale, SetQueue, SetQuota, Drain,
-                 MakeToken, RevokeToken, AdmitHost, RevokeHost, HostJoins, JobDeleted, MemberSays,
-                 MemberDown, AgentUp, HostEnds, AgentDown, AgentSays, DevicesTold, TrustTold,
-                 SignatureAsked, LaunchTold, ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+using Input = std::variant<Submit, Adopt, Fork, Cancel, Stop, Delete, Scale, SetQueue, SetQuota,
+                           Drain, MakeToken, RevokeToken, AdmitHost, RevokeHost, HostJoins,
+                           JobDeleted, MemberSays, MemberDown, AgentUp, HostEnds, AgentDown,
+                           AgentSays, DevicesTold, TrustTold, SignatureAsked, LaunchTold,
+                           ManifestCommitted, ManifestFailed, DigestDone, SpoolTidied, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
 
@@ -189,6 +194,14 @@ struct PersistFingerprint {
 struct PersistMeasure {  // what a follower measured
   std::string job;
   MeasureFact fact;
+};
+// Of a job's stream, all in one write: rows of segments that are new or longer, by their numbers;
+// of those that were trimmed there is none any more; and the mark.
+struct PersistStream {
+  std::string job;
+  std::vector<SpoolSegment> segments{};
+  std::vector<SpoolSegment> trimmed{};
+  StreamMark mark{};
 };
 struct PersistDrained {
   std::vector<std::string> hosts;
@@ -260,13 +273,26 @@ struct SaveMeasure {
   Step step;
   StateMeasure measure;
 };
+// Likewise: the files of segments that have no row any more.
+struct TrimSpool {
+  std::string job;
+  std::vector<SpoolSegment> segments;
+};
+// Likewise: what readers that are gone have left in the job's spool, as SweepSpool says; `facts`
+// are all there are. Answered by SpoolTidied. The reader is told from where it is to spool only
+// then: what a sweep for the reader before it would delete, it has not made yet.
+struct TidySpool {
+  std::string job;
+  std::vector<SpoolSegment> facts;
+  Incarnation reader;
+};
 struct ComputeDigest {
   std::string job;
   StartNumber start;
   Manifest manifest;
 };
-// Off the driver's thread: ledger, manifests and checkpoints of the job are removed, and last its
-// journal entry. Answered by JobDeleted; asked again after a restart.
+// Off the driver's thread: ledger, manifests, checkpoints and spool of the job are removed, and
+// last its journal entry. Answered by JobDeleted; asked again after a restart.
 struct DeleteJob {
   std::string id;
 };
@@ -277,9 +303,10 @@ struct Announce {  // an event for people and programs
   std::map<std::string, std::string> fields;
 };
 using Action =
-    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistMeasure, PersistDrained,
-                 PersistLeftOut, PersistQuotas, PersistTokens, PersistHost, ForgetHost, ToMember,
-                 ToMembers, EndSession, ToHost, Sign, RefuseToSign, EndAgentSession, CommitManifest,
-                 PruneManifests, SaveMeasure, ComputeDigest, DeleteJob, Announce>;
+    std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistMeasure, PersistStream,
+                 PersistDrained, PersistLeftOut, PersistQuotas, PersistTokens, PersistHost,
+                 ForgetHost, ToMember, ToMembers, EndSession, ToHost, Sign, RefuseToSign,
+                 EndAgentSession, CommitManifest, PruneManifests, SaveMeasure, TrimSpool, TidySpool,
+                 ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

@@ -531,6 +531,7 @@ void Coordinator::On(const ManifestCommitted& committed) {
 }
 void Coordinator::On(const ManifestFailed& failed) { Pass(failed.job, failed); }
 void Coordinator::On(const DigestDone& done) { Pass(done.job, done); }
+void Coordinator::On(const SpoolTidied& tidied) { Pass(tidied.job, tidied); }
 
 void Coordinator::On(const Tick& tick) {
   const Duration counts = leadership_.settings.lease / 2;  // at most, of the time between two ticks
@@ -698,6 +699,11 @@ PlacementInput Coordinator::InputOfPlacement() const {
         const auto at = HostOfLaunchNamed(placed->second);
         return at && at->index >= MostMembersOf(jobs_.Find(job.id)->spec);
       });
+  // Where hosts are made for it, nobody can name one of them before.
+  if (input.hosts_of_jobs) {
+    for (PlacedJob& job : input.running) job.reader_host.clear();
+    for (QueuedJob& job : input.queued) job.reader_host.clear();
+  }
   const std::set<std::string> kept_off = hosts_.KeptOff(input.hosts);
   for (PlacedJob& job : input.running) job.left_out.insert(kept_off.begin(), kept_off.end());
   for (QueuedJob& job : input.queued) job.left_out.insert(kept_off.begin(), kept_off.end());

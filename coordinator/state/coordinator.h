@@ -82,6 +82,7 @@ class Coordinator {
   void On(const ManifestCommitted&);
   void On(const ManifestFailed&);
   void On(const DigestDone&);
+  void On(const SpoolTidied&);
   void On(const Tick&);
 
   void OnJoin(const MemberSays& says, const Join& join);

@@ -219,7 +219,7 @@ void JobRun::EndIfNobodyIsLeftToStop() {
   const bool waits_for_room =
       ending.stop_asked && !reattachment_ && (lacks_members || !WaitsForMeasure().empty()) &&
       std::any_of(journal_.placements.begin(), journal_.placements.end(), [&](const auto& entry) {
-        return !entry.second.host.has_value() &&
+        return !entry.second.host.has_value() && entry.second.role != Role::kReader &&
                (lacks_members || entry.second.role == Role::kFollower);
       });
   if (!waits_for_room) return cannot_stop_since_.reset();

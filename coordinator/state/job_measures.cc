@@ -126,6 +126,7 @@ void JobRun::PruneCheckpoints() {
   const Manifest newest = checkpoints_.committed().back();
   checkpoints_.Prune(KeepNow());
   Do(PruneManifests{newest, journal_.lineages, KeepNow(), BestRuleOf(journal_.spec)});
+  TrimStream();
 }
 
 void JobRun::From(const MemberId& member, const MeasureFailed& failed) {

@@ -140,13 +140,12 @@ const LiveMember* JobRun::OutOfReachOf(const Join& join) const {
   const bool is_new =
       !membership_.IsLive(join.id) && !(journal_.view && journal_.view->IndexOf(join.id) >= 0);
   const bool is_placed = join.placement != PlacementNumber();
-  // A follower talks to no peer.
-  if (!is_new || is_placed || join.role == Role::kFollower || journal_.apart.empty())
-    return nullptr;
+  // Who is in no view talks to no peer.
+  if (!is_new || is_placed || !IsInViews(join.role) || journal_.apart.empty()) return nullptr;
   const bool tries = now_ - parted_ >= leadership_.settings.grow_interval;
   if (tries && join.role == Role::kServer) return nullptr;
   for (const auto& [id, live] : membership_.live())
-    if (live.member.role != Role::kFollower &&
+    if (IsInViews(live.member.role) &&
         journal_.apart.count(PairOf(join.node, live.member.node)) > 0)
       return &live;
   return nullptr;

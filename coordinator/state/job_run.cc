@@ -40,7 +40,7 @@ class Differences {
 // What the specification fixes does not depend on who came first. A server has neither data nor
 // threads of its own.
 std::string SpecificationDifferences(const TrainingSpec& training, const Join& join) {
-  if (join.role == Role::kServer) return "";
+  if (join.role == Role::kServer || join.role == Role::kReader) return "";
   Differences differ;
   const NumericEnvironment& theirs = join.environment;
   const uint64_t samples = training.data.samples;
@@ -106,6 +106,7 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
       parted_(now),
       ledger_(LedgerOf(journal_, job.recorded, std::move(job.recent))),
       checkpoints_(std::move(job.manifests)),
+      stream_(std::move(job.stream)),
       last_({leadership_.settings.first_retry, leadership_.settings.longest_retry,
              leadership_.settings.retries}),
       last_checkpoint_(now) {
@@ -130,7 +131,8 @@ StoredJob JobRun::PutToRest() && {
   CountTime();  // one that is put back has not ended
   const bool goes_on = !ended() || CanGoOn(journal_.phase);
   return {std::move(journal_), ledger_.recorded(),
-          goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed()};
+          goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed(),
+          stream_.rows()};
 }
 
 // After a restart those that it had may still come back. Nobody has come for long enough: perhaps
@@ -153,7 +155,8 @@ PlacedJob JobRun::Places() const {
                 .priority = journal_.spec.queue.priority,
                 .name_space = journal_.spec.queue.name_space,
                 .stops = journal_.ending.stop_asked,
-                .devices_each = runtime.devices};
+                .devices_each = runtime.devices,
+                .reader_host = runtime.stream.host};
   for (const auto& [name, placement] : journal_.placements) {
     if (placement.host)
       job.placed[name] = *placement.host;
@@ -247,6 +250,7 @@ void JobRun::On(const StartRun& start) {
   journal_.start = start.start;
   if (journal_.first_start == StartNumber(0)) journal_.first_start = start.start;
   journal_.placements = start.placements;
+  if (NeedsReader()) journal_.placements.try_emplace(kReaderName, Placement{Role::kReader});
   journal_.left_out.clear();
   journal_.apart.clear();
   has_leavers_ = false;
@@ -265,7 +269,7 @@ void JobRun::On(const Place& place) {
   for (const auto& [name, placement] : place.placements) {
     grows |= journal_.placements.insert_or_assign(name, placement).second;
     for (const MemberId& id : membership_.OthersOfName({name, {}}))
-      if (placement.role == Role::kFollower) moved.push_back(id);
+      if (!IsInViews(placement.role)) moved.push_back(id);
   }
   if (grows) grown_ = now_;
   Persist();
@@ -382,7 +386,7 @@ void JobRun::On(const ExitTold& told) {
   if (counts && EndsWith(told)) return;
   if (counts && exited.signal == 0 && exited.exit_code == kExitReplaced) GiveAnotherPlace(exited);
   if (membership_.Exited(exited.name, exited.lanes.incarnation, now_) &&
-      RoleOfName(exited.name) != Role::kFollower)
+      IsInViews(RoleOfName(exited.name).value_or(Role::kWorker)))
     Next().cause = HowItEnded(exited);
   EvictEnded();
 }
@@ -394,8 +398,9 @@ bool JobRun::EndsWith(const ExitTold& told) {
   if (!exited.gave_up && !is_hopeless) return false;
   if (!exited.last_lines.empty())
     Say("process", absl::StrCat("the log of ", exited.name, " ends with:\n", exited.last_lines));
-  // No host would do better with a specification that is bad.
-  if (told.may_move && (exited.gave_up || exited.exit_code != kExitBadConfiguration)) {
+  // No host would do better with a specification that is bad, and a reader may be bound to its own.
+  const bool is_bound = exited.name == kReaderName && !journal_.spec.runtime.stream.host.empty();
+  if (told.may_move && !is_bound && (exited.gave_up || exited.exit_code != kExitBadConfiguration)) {
     LeaveOut(exited);
     return false;
   }
@@ -469,6 +474,7 @@ void JobRun::On(const Tick& tick) {
   JudgeReach();
   for (Refusals* refusals : {&refusals_, &untaken_records_})
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
+  LetReaderGo();  // we may have died before that
   EndWhenDone();
   if (!ended()) EndIfNobodyIsLeftToStop();
   if (!ended()) StopWhenLate();
@@ -528,6 +534,7 @@ bool JobRun::KnowsEnvironment(const Join& server) const {
 // worker is compared with nothing. Where another plug-in was accepted, that is so of what follows
 // from it, until the next view is active; the rest is compared with the steps so far.
 std::string JobRun::EnvironmentDifferences(const Join& join) const {
+  if (join.role == Role::kReader) return "";  // it has none
   const bool has_other = join.role != Role::kWorker || HasOtherWorker(join, /*with_session=*/false);
   const NumericEnvironment* of_steps = EnvironmentOfSteps(journal_);
   const NumericEnvironment* held =
@@ -647,6 +654,9 @@ std::string JobRun::WhyJournalIsOlder(const Join& join) const {
                         ", the journal has another one of that number");
   const bool same_lineage =
       !journal_.lineages.empty() && join.recorded_lineage == journal_.lineages.back().number;
+  if (join.stream_positions > stream_.positions())
+    return absl::StrCat("it was told of ", join.stream_positions,
+                        " samples of the stream, the journal knows of ", stream_.positions());
   if (same_lineage && join.recorded > ledger_.recorded())
     return absl::StrCat("it was told that steps below ", join.recorded.value(),
                         " are recorded, the ledger has those below ", ledger_.recorded().value());
@@ -676,6 +686,9 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
   } else if (join.start != journal_.start) {
     refusal = "it was told of another start of the job";
     code = kExitLater;
+  } else if (join.role == Role::kReader && HasStream() && !NeedsReader()) {
+    refusal = "all samples that the job uses are in its spool";
+    code = kExitDone;
   } else if (join.placement != PlacementNumberOf(join.id.name)) {
     refusal = "another placement has taken this member's place";
     code = kExitReplaced;
@@ -713,6 +726,10 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
     refusal = join.role == Role::kFollower
                   ? "the job has no follower of this name"
                   : "its name is that of the job's follower, and it does not measure";
+  } else if ((join.role == Role::kReader) != (RoleOfName(join.id.name) == Role::kReader)) {
+    refusal = join.role == Role::kReader
+                  ? "the job has no reader of this name"
+                  : "its name is that of the job's reader, and it does not read";
   } else if (join.role == Role::kFollower && !journal_.environment) {
     refusal = "the numeric environment of the job is not known yet";
     code = kExitLater;
@@ -759,10 +776,6 @@ void JobRun::SayRefused(const Join& join, const std::string& kind, const std::st
     Say("process", told);
 }
 
-void JobRun::From(const MemberId& member, const Spooled&) {
-  Evict(member, "it says what a reader says, and is none");
-}
-
 void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   if (IsOlderThan(join) || !Admit(join, is_proven)) return;
   for (const MemberId& id : membership_.OthersOfName(member))
@@ -776,8 +789,10 @@ void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   if (is_new && reattachment_) reattachment_->Came(member, join.node, last_tick_);
   if (is_new) membership_.NoteState(member, ViewGivesState(member));
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
+  if (IsInViews(join.role)) TellStream(member);
   Reattach(join);
   if (join.role == Role::kFollower) AskFollower(/*again=*/true);
+  if (join.role == Role::kReader) OnReader(member);
 }
 
 // The first worker's, or that of one that comes before there is a view and where no other is left.
@@ -789,7 +804,8 @@ void JobRun::LearnEnvironment(const Join& worker) {
   if (!fits.ok()) return End(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
   std::vector<MemberId> servers;
   for (const auto& [id, live] : membership_.live())
-    if (live.member.role != Role::kWorker) servers.push_back(id);
+    if (live.member.role != Role::kWorker && live.member.role != Role::kReader)
+      servers.push_back(id);
   for (const MemberId& id : servers)
     Evict(id, "the workers whose numeric environment it was told are gone", kExitLater);
   if (journal_.phase == JobPhase::kChecking)
@@ -921,13 +937,15 @@ JobStatus JobRun::Status() const {
   JobStatus status;
   status.job = journal_;
   status.step = ledger_.recorded();
-  status.steps = TotalSteps();
+  status.steps = TotalStepsOf(journal_, stream_.known());
+  if (HasStream()) status.stream = StatusOf(stream_.rows(), journal_.spec.training.data);
   status.loss = ledger_.loss();
   const auto& fingerprints = ledger_.recent().fingerprints;
   if (!fingerprints.empty()) status.fingerprint = *fingerprints.rbegin();
   for (const Manifest& m : checkpoints_.committed())
     status.checkpoints.emplace_back(m.lineage, m.step);
   status.waits_for = next_view_ ? next_view_->waits_for : WaitsForMeasure();
+  if (status.waits_for.empty()) status.waits_for = WaitsForStream();
   status.may_have_members = !ended() && HasMembers();
   status.members = StatusOfMembers();
   return status;
@@ -947,6 +965,7 @@ std::vector<MemberStatus> JobRun::StatusOfMembers() const {
                                                     {},
                                                     HostOfMember(journal_, id.name)});
     if (live.member.role == Role::kFollower) m.state = "follows";
+    if (live.member.role == Role::kReader) m.state = "reads";
     const auto in_view = indexes.find(id);
     if (in_view == indexes.end()) continue;
     const auto index = static_cast<size_t>(in_view->second);

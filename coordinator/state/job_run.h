@@ -63,7 +63,7 @@ struct LaunchFailed {  // the hosts that were made for it are given up
 };
 using JobInput = std::variant<StartRun, Place, Leavers, GiveWay, HostLost, LaunchFailed, MemberSays,
                               MemberDown, ExitTold, SignatureAsked, Cancel, Stop, Scale, SetQueue,
-                              ManifestCommitted, ManifestFailed, DigestDone, Tick>;
+                              ManifestCommitted, ManifestFailed, DigestDone, SpoolTidied, Tick>;
 
 // Why the next view is to be formed, and what that still waits for. Not within the class: clang
 // cannot make one of its default values there before the class is complete.
@@ -123,6 +123,7 @@ class JobRun {
   void On(const ManifestCommitted&);
   void On(const ManifestFailed&);
   void On(const DigestDone&);
+  void On(const SpoolTidied&);
   void On(const Tick& tick);
 
   void From(const MemberId& member, const AskJob&);
@@ -244,6 +245,30 @@ class JobRun {
   void RetryMeasured();
   bool MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed);
 
+  // A stream and its reader (job_stream.cc).
+  bool HasStream() const;
+  StreamSteps StepsOfStream() const;
+  uint64_t SampleCount() const;  // of the job's data, as far as it is known: n
+  uint64_t PositionOf(Step step) const;
+  bool NeedsReader() const;
+  std::optional<MemberId> Reader() const;
+  void SayStreamEnd(uint64_t end);
+  void LetReaderGo();
+  SpoolFrom SpoolFromNow() const;
+  void OnReader(const MemberId& reader);
+  void TellReaderWhence(const MemberId& reader);
+  void AnswerReader(const MemberId& reader);
+  void TellReaderOfRoom();
+  void TellStream(const MemberId& member);
+  void TellMembersOfStream(std::vector<SpoolSegment> news);
+  bool StopsForWantOfData() const;
+  void StopHere();
+  std::string WaitsForStream() const;
+  std::optional<Step> OldestToGoBackTo() const;
+  void TrimStream();
+  bool IsTrimmed(Step state) const;
+  std::string WhyNotResumed() const;
+
   // Who cannot reach whom (job_reach.cc).
   const View* ViewToJudge() const;
   void JudgeReach();
@@ -325,6 +350,10 @@ class JobRun {
 
   StepLedger ledger_;
   CheckpointRounds checkpoints_;
+  StreamFacts stream_;
+  std::optional<Incarnation> tidies_for_;  // the reader for which the spool is being swept
+  std::optional<Incarnation> tidied_for_;  // or was
+  std::optional<uint64_t> told_reader_;    // how far it may go, in its session
   LastCheckpoint last_;
   Time last_checkpoint_;
   std::optional<LastCheckpoint> measured_;  // commits of one that is to be measured, which failed

@@ -37,9 +37,7 @@ std::string WhatIsDone(int64_t steps, const StepTally& tally) {
 }  // namespace
 
 int64_t JobRun::TotalSteps() const {
-  return journal_.environment
-             ? muster::TotalSteps(journal_.spec.training, journal_.environment->samples)
-             : 0;
+  return journal_.environment ? muster::TotalSteps(journal_.spec.training, SampleCount()) : 0;
 }
 
 Step JobRun::EndStep() const {
@@ -56,7 +54,7 @@ std::vector<StepRecord> JobRun::Taken(const MemberId& member, const Records& tol
   Step recorded = ledger_.recorded();  // with those of `taken`
   for (const StepRecord& record : told.records) {
     if (record.lineage != current) continue;
-    if (const std::optional<RecordFault> fault = FaultOf(record, journal_, recorded)) {
+    if (const auto fault = FaultOf(record, journal_, stream_.known(), recorded)) {
       SayUntaken(member, *fault);
       continue;
     }
@@ -85,6 +83,7 @@ void JobRun::From(const MemberId& member, const Records& told) {
     NoteLeftOut(record);
   }
   if (journal_.tally != ledger_.tally()) Persist();
+  TellReaderOfRoom();
   Do(ToMember{member, AckRecords{leadership_.term, current, ledger_.recorded()}});
   TryCommit();
   EndWhenDone();
@@ -191,7 +190,7 @@ std::string JobRun::SamplesOf(Step step, LaneId lane) const {
   const std::string text = absl::StrCat("lane ", lane.value());
   if (!journal_.environment) return text;
   const TrainingSpec& training = journal_.spec.training;
-  const uint64_t count = journal_.environment->samples;
+  const uint64_t count = SampleCount();
   SampleRange range = LaneSamples(training, count, step, lane);
   const uint64_t more = range.count - std::min<uint64_t>(range.count, kMostShown);
   range.count -= more;

@@ -13,6 +13,11 @@ const JobJournal& JournalOf(const std::variant<StoredJob, JobRun>& job) {
   return run != nullptr ? run->journal() : std::get<StoredJob>(job).journal;
 }
 
+bool NeedsReader(const StoredJob& job) {
+  const TrainingSpec& training = job.journal.spec.training;
+  return IsStreamed(training) && !NeedsNoMore(StepsOf(training), StreamFacts(job.stream).known());
+}
+
 }  // namespace
 
 JobTable::JobTable(Leadership leadership, RecoveredState recovered, Time now)
@@ -20,8 +25,9 @@ JobTable::JobTable(Leadership leadership, RecoveredState recovered, Time now)
   for (JobJournal& journal : recovered.jobs) {
     const std::string id = journal.id;
     const bool runs = !Ended(journal.phase) && journal.phase != JobPhase::kQueued;
-    StoredJob& job = Add({std::move(journal), recovered.recorded[id],
-                          std::move(recovered.recent[id]), std::move(recovered.manifests[id])});
+    StoredJob& job =
+        Add({std::move(journal), recovered.recorded[id], std::move(recovered.recent[id]),
+             std::move(recovered.manifests[id]), std::move(recovered.streams[id])});
     if (Ended(job.journal.phase)) job.ended = now - recovered.since_end[id];
     if (runs) Start(id, now);
   }
@@ -106,7 +112,9 @@ PlacementInput JobTable::InputOfPlacement() const {
                               j.spec.queue.priority,
                               j.spec.queue.name_space,
                               runtime.devices,
-                              FollowersOf(j.spec.training)});
+                              FollowersOf(j.spec.training),
+                              NeedsReader(std::get<StoredJob>(job)) ? 1 : 0,
+                              runtime.stream.host});
   }
   return input;
 }

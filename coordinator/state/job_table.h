@@ -29,6 +29,7 @@ struct RecoveredState {
   std::map<std::string, Step> recorded;
   std::map<std::string, RecentSteps> recent;
   std::map<std::string, std::vector<Manifest>> manifests;
+  std::map<std::string, StreamRows> streams;    // of jobs that have one
   std::set<std::string> drained;                // hosts that are to be empty
   std::map<std::string, std::string> left_out;  // hosts that are left out for all jobs, and why
   Quotas quotas;

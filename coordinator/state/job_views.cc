@@ -61,6 +61,7 @@ void JobRun::Consider() {
   if (Reattaches()) return;
   LetLeaversGo();
   if (change_) EvictSlow();
+  if (StopsForWantOfData() && !WhyNotYet()) return StopHere();
   // The job goes back before it. One that is planned already is followed by another view.
   if (looks_at_measured_ && !change_ && journal_.view && !journal_.resumes && !WhyNotYet())
     return Form("a checkpoint that is to be measured is damaged", true);
@@ -188,7 +189,7 @@ std::vector<MemberId> JobRun::MembersOfNextView() const {
   for (const int turn : {0, 1, 2})
     for (const auto& [id, live] : membership_.live()) {
       if (turn_of(id, live) != turn) continue;
-      if (live.member.role == Role::kFollower) continue;
+      if (!IsInViews(live.member.role)) continue;
       if (live.member.role == Role::kWorker && workers++ >= most) continue;
       members.push_back(id);
     }
@@ -244,6 +245,8 @@ void JobRun::Plan() {
                kExitBadConfiguration);
   const absl::Status fits = CheckPlanFits(**layout, SlotCount(journal_.spec.training));
   if (!fits.ok()) return End(JobPhase::kFailed, std::string(fits.message()), kExitBadConfiguration);
+  if (const std::string why_not = WhyNotResumed(); !why_not.empty())
+    return End(JobPhase::kFailed, why_not, kExitBadConfiguration);
   PlanInput input = InputOfPlan(**layout);
   if (journal_.resumes && resume.kind == ResumeKind::kStep && !input.checkpoint)
     return End(JobPhase::kFailed,
@@ -259,6 +262,13 @@ void JobRun::Plan() {
                                       ", which is to be measured, is not whole any more");
     planned = PlanView(input);
   }
+  if (planned.rewind && !input.checkpoint && IsTrimmed(Step(0)))
+    return End(
+        JobPhase::kFailed,
+        absl::StrCat("no checkpoint can be loaded, and the job cannot begin again: samples of "
+                     "the stream below ",
+                     stream_.trimmed(), " are not kept any more"),
+        kExitBadData);
   if (const std::string why_not = WhyNoFork(input); planned.rewind && !why_not.empty())
     return End(JobPhase::kFailed, why_not, input.checkpoint ? kExitBadConfiguration : kExitBadData);
   const bool anew = journal_.resumes && resume.kind == ResumeKind::kNever;
@@ -323,6 +333,7 @@ PlanInput JobRun::InputOfPlan(const Layout& layout) const {
   if (one_step) only = Step(resume.step);
   if (anew) only = Step(0);  // of a fork there is one
   if (!anew || IsFork(j.spec.training)) input.checkpoint = checkpoints_.Usable(j.lineages, only);
+  if (input.checkpoint && IsTrimmed(input.checkpoint->step)) input.checkpoint.reset();
   input.must_rewind = j.resumes;
   input.rewind_cause = j.lineages.empty() ? "start" : j.resumes ? "resumed" : change_->cause();
   input.end = EndStep();

@@ -52,6 +52,7 @@ size_t BytesOf(const JobSpec& spec) {
     bytes += BytesOf(change.from) + BytesOf(change.to);
   for (const auto& [name, value] : spec.training.parameters)
     bytes += kMapNode + BytesOf(name) + BytesOf(value);
+  bytes += spec.runtime.stream.path.size() + spec.runtime.stream.host.size();
   bytes += spec.queue.name_space.size();
   for (const auto& [key, value] : spec.queue.labels)
     bytes += kMapNode + BytesOf(key) + BytesOf(value);

@@ -121,7 +121,8 @@ class Room {
   }
   // Free slots can be added up; devices cannot.
   bool Holds(const QueuedJob& job) const {
-    return FreeFor(job.left_out) >= job.workers_min + job.servers + job.followers &&
+    const int32_t others = job.servers + job.followers + job.readers;
+    return FreeFor(job.left_out) >= job.workers_min + others &&
            FreeFor(job.left_out, job.devices_each) >= job.workers_min + job.followers;
   }
   // On a host that is not known any more nothing is taken, or given back.
@@ -201,6 +202,7 @@ class Room {
 
 bool IsServer(const std::string& name) { return name.rfind("server-", 0) == 0; }
 Role RoleOf(const std::string& name) {
+  if (name == kReaderName) return Role::kReader;
   return IsServer(name) ? Role::kServer : name == kFollowerName ? Role::kFollower : Role::kWorker;
 }
 
@@ -222,7 +224,8 @@ class Places {
     std::string host;
     Devices devices;
   };
-  std::optional<Given> Give(Room& room, Role role, int32_t devices) {
+  // `only`: on no other host; empty: on any.
+  std::optional<Given> Give(Room& room, Role role, int32_t devices, const std::string& only = "") {
     // The smallest is the best; of equal ones the first by name.
     using Key = std::tuple<int32_t, int32_t, int32_t, int32_t>;
     if (on_host_.empty()) Look(room);
@@ -234,8 +237,9 @@ class Places {
       const Host& host = hosts[i];
       const int32_t fits = host.Fits(devices);
       const Here& here = on_host_[i];
-      const bool is_apart = role != Role::kFollower && IsKeptApart(host.room->node);
-      if (fits <= 0 || !TakesNew(host) || here.is_left_out || is_apart) continue;
+      const bool is_apart = IsInViews(role) && IsKeptApart(host.room->node);
+      const bool is_other = !only.empty() && host.room->name != only;
+      if (fits <= 0 || !TakesNew(host) || here.is_left_out || is_apart || is_other) continue;
       const bool is_known = has_workers_[static_cast<size_t>(host.node)];
       const bool wastes = devices == 0 && !host.room->devices.empty();
       const Key key = role != Role::kServer ? Key{!is_known, here.workers == 0, wastes, -fits}
@@ -275,7 +279,7 @@ class Places {
   }
   void Count(const Room& room, size_t index, Role role) {
     const Host& host = room.hosts()[index];
-    if (role == Role::kFollower) return;  // it talks to no peer
+    if (!IsInViews(role)) return;  // it talks to no peer
     if (!host.room->name.empty()) nodes_.insert(host.room->node);
     if (role == Role::kServer) {
       ++on_host_[index].servers;
@@ -295,7 +299,7 @@ class Places {
 
 std::string Slots(int32_t count) { return Plural(count, "slot"); }
 
-int32_t OthersOf(const QueuedJob& job) { return job.servers + job.followers; }
+int32_t OthersOf(const QueuedJob& job) { return job.servers + job.followers + job.readers; }
 int32_t LeastOf(const QueuedJob& job) { return job.workers_min + OthersOf(job); }
 
 // What comes first has the lesser one.
@@ -313,10 +317,18 @@ std::vector<Job> InOrder(std::vector<Job> jobs) {
   return jobs;
 }
 
+bool UsesDevices(Role role) { return role != Role::kServer && role != Role::kReader; }
+
 // Devices that a member needs.
 template <class Job>
 int32_t NeedOf(const Job& job, Role role) {
-  return role != Role::kServer ? job.devices_each : 0;
+  return UsesDevices(role) ? job.devices_each : 0;
+}
+
+// The only host that it may be on; empty: any.
+template <class Job>
+std::string HostFor(const Job& job, Role role) {
+  return role == Role::kReader ? job.reader_host : "";
 }
 
 // What those who may look at `reader` are told of that job: others of their namespace they know.
@@ -393,8 +405,8 @@ class Decider {
 
   bool Place(Running& running, const MemberToPlace& member) {
     const PlacedJob& job = running.job;
-    std::optional<Places::Given> given =
-        running.places.Give(room_, member.role, NeedOf(job, member.role));
+    std::optional<Places::Given> given = running.places.Give(
+        room_, member.role, NeedOf(job, member.role), HostFor(job, member.role));
     if (!given) return false;
     decision_.places.push_back({job.id, member, std::move(given->host), std::move(given->devices)});
     return true;
@@ -440,13 +452,13 @@ class Decider {
     const PlacedJob& job = running.job;
     if (GivesWay(job)) return;
     std::vector<MemberToPlace> waiting = job.unplaced;
-    // It moves while the others train: it holds nothing.
+    // They move while the others train: they hold nothing.
     if (IsDrained(job, kFollowerName)) waiting.push_back({kFollowerName, Role::kFollower});
-    // A server would take the slot that a worker needs for its devices.
+    if (IsDrained(job, kReaderName)) waiting.push_back({kReaderName, Role::kReader});
+    // Who needs none would take the slot that a worker needs for its devices.
     if (job.devices_each > 0)
-      std::stable_partition(waiting.begin(), waiting.end(), [](const MemberToPlace& member) {
-        return member.role != Role::kServer;
-      });
+      std::stable_partition(waiting.begin(), waiting.end(),
+                            [](const MemberToPlace& member) { return UsesDevices(member.role); });
     for (const MemberToPlace& member : waiting)
       if (!Leaves(job, member.name) && Place(running, member) && member.role == Role::kWorker)
         ++placed_now_[job.id];
@@ -628,11 +640,17 @@ class Decider {
     if (job.followers > 0) members.push_back({kFollowerName, Role::kFollower});
     if (job.devices_each > 0)
       std::rotate(members.begin(), members.begin() + job.servers, members.end());
+    // Bound to a host, it comes before those that could take its slot there and need not; where it
+    // has no room, it waits, and the others begin.
+    const bool is_bound = !job.reader_host.empty() && job.devices_each == 0;
+    if (job.readers > 0)
+      members.insert(is_bound ? members.begin() : members.end(),
+                     MemberToPlace{kReaderName, Role::kReader});
     Places places(room, job.left_out, {});
     std::vector<PlacementDecision::Place> assigned;
     for (MemberToPlace& member : members) {
       const int32_t need = NeedOf(job, member.role);
-      if (std::optional<Places::Given> given = places.Give(room, member.role, need))
+      if (auto given = places.Give(room, member.role, need, HostFor(job, member.role)))
         assigned.push_back(
             {job.id, std::move(member), std::move(given->host), std::move(given->devices)});
     }

@@ -63,6 +63,7 @@ struct PlacedJob {
   bool stops = false;        // it was told to: all its places come free
   int32_t devices_each = 0;  // that a worker needs
   std::map<std::string, std::vector<std::string>> devices{};  // by member that has some
+  std::string reader_host{};  // on no other its reader is placed; empty: on any
 };
 
 struct QueuedJob {
@@ -74,8 +75,10 @@ struct QueuedJob {
   std::set<std::string> left_out;
   int32_t priority = 0;
   std::string name_space{};
-  int32_t devices_each = 0;  // that a worker needs
-  int32_t followers = 0;     // each needs as many
+  int32_t devices_each = 0;   // that a worker needs
+  int32_t followers = 0;      // each needs as many
+  int32_t readers = 0;        // none, or one, which needs none
+  std::string reader_host{};  // on no other it is placed; empty: on any
 };
 
 struct PlacementInput {

@@ -24,6 +24,16 @@ std::string WhyNotStep(const StepRecord& record, int64_t steps, Step recorded) {
                       ", the first that is not in the ledger");
 }
 
+// A member does nothing in a step before it was told of its samples, and those are journalled
+// first.
+std::string WhyNotKnown(const StepRecord& record, const TrainingSpec& training,
+                        const StreamKnown& stream) {
+  if (!IsStreamed(training) || KnownStep(StepsOf(training), stream, record.step)) return "";
+  return absl::StrCat("its step ", record.step.value(),
+                      " is not known yet: the stream has brought ",
+                      Plural(static_cast<int64_t>(stream.positions), "sample"));
+}
+
 // A view is in the journal before a member is active in it.
 std::string WhyNotView(const StepRecord& record, const std::optional<View>& view) {
   if (!view)
@@ -106,12 +116,17 @@ std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint
 
 }  // namespace
 
-std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job, Step recorded) {
+std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job,
+                                   const StreamKnown& stream, Step recorded) {
   const TrainingSpec& training = job.spec.training;
-  const uint64_t n = job.environment ? job.environment->samples : 0;
+  const uint64_t n = !job.environment       ? 0
+                     : IsStreamed(training) ? SamplesOf(stream)
+                                            : job.environment->samples;
   const int64_t steps = job.environment ? TotalSteps(training, n) : 0;
   if (std::string why = WhyNotStep(record, steps, recorded); !why.empty())
     return RecordFault{"their steps are not those that come next", std::move(why)};
+  if (std::string why = WhyNotKnown(record, training, stream); !why.empty())
+    return RecordFault{"their steps are not known yet", std::move(why)};
   if (std::string why = WhyNotView(record, job.view); !why.empty())
     return RecordFault{"their views were never active", std::move(why)};
   if (std::string why = WhyNotHolders(record, *job.view, training.lanes, recorded); !why.empty())

@@ -7,6 +7,7 @@
 
 #include "coordinator/state/job_state.h"
 #include "lib/domain/ledger.h"
+#include "lib/domain/stream.h"
 
 namespace muster::coordinator {
 
@@ -16,6 +17,8 @@ struct RecordFault {
 };
 
 // `record` is of the job's current lineage; records of steps below `recorded` are in the ledger.
-std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job, Step recorded);
+// `stream`: what is known of the job's, if it has one.
+std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job,
+                                   const StreamKnown& stream, Step recorded);
 
 }  // namespace muster::coordinator

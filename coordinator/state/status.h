@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/state/job_state.h"
+#include "coordinator/state/stream_facts.h"
 #include "lib/base/time.h"
 
 namespace muster::coordinator {
@@ -31,7 +32,8 @@ struct JobStatus {
   std::vector<MemberStatus> members;
   bool may_have_members = false;  // or has: after a restart they may still come back
   std::vector<std::pair<LineageNumber, Step>> checkpoints;
-  std::string waits_for;  // the reason of the last decision
+  std::optional<StreamStatus> stream{};  // of a job that has one
+  std::string waits_for;                 // the reason of the last decision
   size_t spec_bytes = 0;  // of job.spec, as kept_jobs.h counts them; in JobTable::StatusOf
 };
 

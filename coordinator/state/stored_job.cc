@@ -31,13 +31,21 @@ JobStatus StatusOf(const StoredJob& job) {
   JobStatus status;
   status.job = job.journal;
   status.step = job.recorded;
-  if (job.journal.environment)
-    status.steps = TotalSteps(job.journal.spec.training, job.journal.environment->samples);
+  status.steps = TotalStepsOf(job.journal, StreamFacts(job.stream).known());
+  if (IsStreamed(job.journal.spec.training))
+    status.stream = StatusOf(job.stream, job.journal.spec.training.data);
   for (const Manifest& m : job.manifests) status.checkpoints.emplace_back(m.lineage, m.step);
   if (job.journal.phase != JobPhase::kQueued) return status;
   status.waits_for = job.waits_for;
   if (!job.waits_for.empty()) status.job.reason = job.waits_for;
   return status;
+}
+
+int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream) {
+  if (!job.environment) return 0;
+  const TrainingSpec& training = job.spec.training;
+  if (!IsStreamed(training)) return TotalSteps(training, job.environment->samples);
+  return KnownTotal(StepsOf(training), stream).value_or(training.steps);
 }
 
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {

@@ -18,12 +18,15 @@ struct StoredJob {
   Step recorded;                    // records of the current lineage below this are in the ledger
   RecentSteps recent;               // of a job that can go on
   std::vector<Manifest> manifests;  // committed ones, oldest first
+  StreamRows stream{};              // of a job that has one
   std::string waits_for{};          // in the queue
   bool being_deleted = false;       // DeleteJob has not been answered
   std::optional<Time> ended{};      // when that was noticed
 };
 
 JobStatus StatusOf(const StoredJob& job);
+// How many steps it has in all, as far as is known; 0: that is not known yet.
+int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream);
 
 // Into the queue; `text` says why, for people.
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text);

@@ -43,10 +43,12 @@ inline int32_t FollowersOf(const TrainingSpec& training) {
 }
 // Processes of the job, with fewest and with most workers.
 inline int32_t LeastMembersOf(const JobSpec& spec) {
-  return spec.runtime.workers_min + spec.runtime.servers + FollowersOf(spec.training);
+  return spec.runtime.workers_min + spec.runtime.servers + FollowersOf(spec.training) +
+         ReadersOf(spec.training);
 }
 inline int32_t MostMembersOf(const JobSpec& spec) {
-  return spec.runtime.workers_max + spec.runtime.servers + FollowersOf(spec.training);
+  return spec.runtime.workers_max + spec.runtime.servers + FollowersOf(spec.training) +
+         ReadersOf(spec.training);
 }
 // How many floats the sums of these metrics have.
 size_t FloatsOf(const std::vector<TaskMetric>& metrics);

@@ -72,6 +72,50 @@ std::string PlacesOf(const PlacementDecision& decision) {
                        });
 }
 
+QueuedJob Streamed(const std::string& host = "", int32_t min = 1, int32_t max = 1) {
+  QueuedJob job = Queued("s", 1, min, max);
+  job.readers = 1;
+  job.reader_host = host;
+  return job;
+}
+
+TEST(Placement, AReaderNeedsASlot) {
+  const std::vector<HostRoom> one = {Host("h", 1)}, two = {Host("h", 2)};
+  EXPECT_THAT(DecidePlacement({one, {}, {Streamed()}}).reasons,
+              ElementsAre(Pair("s", "needs 2 slots; the cluster has 1")));
+  EXPECT_EQ(PlacesOf(DecidePlacement({two, {}, {Streamed()}})), "s/worker-0@h s/reader-0@h");
+}
+
+TEST(Placement, AReaderGoesToItsHostOrWaitsForIt) {
+  const std::vector<HostRoom> hosts = {Host("a", 2), Host("b", 2)};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {}, {Streamed("b", 1, 3)}})),
+            "s/reader-0@b s/worker-0@a s/worker-1@a s/worker-2@b");
+  const PlacementDecision waits =
+      DecidePlacement({hosts, {Running("r", 0, {"b", "b"})}, {Streamed("b")}});
+  EXPECT_EQ(PlacesOf(waits), "s/worker-0@a") << "it begins without";
+  EXPECT_THAT(waits.starts, ElementsAre(Pair("s", 1)));
+  PlacedJob job = Running("s", 1, {"a"});
+  job.reader_host = "b";
+  job.unplaced = {{kReaderName, Role::kReader}};
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job, Running("r", 0, {"b", "b"})}, {}})), "");
+  EXPECT_EQ(PlacesOf(DecidePlacement({hosts, {job}, {}})), "s/reader-0@b");
+}
+
+TEST(Placement, AReaderNeedsNoDevicesAndLeavesADrainedHost) {
+  HostRoom with = Host("a", 2);
+  with.devices = {"0"};
+  QueuedJob job = Streamed();
+  job.devices_each = 1;
+  const PlacementDecision decision = DecidePlacement({{with}, {}, {job}});
+  EXPECT_EQ(PlacesOf(decision), "s/worker-0@a s/reader-0@a");
+  EXPECT_THAT(decision.places[1].devices, IsEmpty());
+  HostRoom drained = Host("b", 2);
+  drained.drains = true;
+  PlacedJob running = Running("s", 1, {"a"});
+  running.placed[kReaderName] = "b";
+  EXPECT_EQ(PlacesOf(DecidePlacement({{Host("a", 2), drained}, {running}, {}})), "s/reader-0@a");
+}
+
 TEST(Placement, TheQueueStartsWhatFits) {
   struct Case {
     const char* what;

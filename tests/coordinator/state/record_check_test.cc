@@ -70,9 +70,9 @@ struct Case {
 void ExpectFault(const Case& c) {
   JobJournal job = JobInViewThree();
   StepRecord record = RecordIn(job, 6);
-  ASSERT_FALSE(FaultOf(record, job, kRecorded)) << "it is sound before";
+  ASSERT_FALSE(FaultOf(record, job, {}, kRecorded)) << "it is sound before";
   c.vary(record, job);
-  const std::optional<RecordFault> fault = FaultOf(record, job, kRecorded);
+  const std::optional<RecordFault> fault = FaultOf(record, job, {}, kRecorded);
   ASSERT_TRUE(fault) << "not seen: " << c.what;
   EXPECT_THAT(fault->why, HasSubstr(c.why)) << c.what;
   EXPECT_FALSE(fault->kind.empty()) << c.what;
@@ -219,7 +219,7 @@ TEST(RecordCheck, TakesSamplesThatAreLeftOutWhereTheJobLeavesOut) {
   StepRecord right = RecordIn(job, 6);
   right.left_out = {1, 3};
   right.weight = 2;
-  EXPECT_FALSE(FaultOf(right, job, kRecorded)) << FaultOf(right, job, kRecorded)->why;
+  EXPECT_FALSE(FaultOf(right, job, {}, kRecorded)) << FaultOf(right, job, {}, kRecorded)->why;
 }
 
 TEST(RecordCheck, TakesMeasuresExactlyWhereTheStepMeasures) {
@@ -376,7 +376,7 @@ TEST(RecordCheck, HasNothingAgainstASoundMember) {
     JobJournal job = JobInViewThree();
     StepRecord record = RecordIn(job, 6);
     c.vary(record, job);
-    const std::optional<RecordFault> fault = FaultOf(record, job, kRecorded);
+    const std::optional<RecordFault> fault = FaultOf(record, job, {}, kRecorded);
     EXPECT_FALSE(fault) << c.what << ": " << (fault ? fault->why : "");
   }
 }

@@ -1,0 +1,254 @@
+// A started job's stream: its reader, what is a fact of it, and what members are told
+// (docs/decisions/0112-streams.md).
+#include <algorithm>
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/state/job_run.h"
+#include "coordinator/state/plan.h"
+#include "lib/base/exit_codes.h"
+#include "lib/base/plural.h"
+
+namespace muster::coordinator {
+namespace {
+
+std::string SamplesText(uint64_t samples) {
+  return Plural(static_cast<int64_t>(samples), "sample");
+}
+
+}  // namespace
+
+bool JobRun::HasStream() const { return IsStreamed(journal_.spec.training); }
+
+StreamSteps JobRun::StepsOfStream() const { return StepsOf(journal_.spec.training); }
+
+uint64_t JobRun::SampleCount() const {
+  if (HasStream()) return muster::SamplesOf(stream_.known());
+  return journal_.environment ? journal_.environment->samples : 0;
+}
+
+uint64_t JobRun::PositionOf(Step step) const {
+  return static_cast<uint64_t>(step.value()) * StepsOfStream().samples;
+}
+
+bool JobRun::NeedsReader() const {
+  return HasStream() && !NeedsNoMore(StepsOfStream(), stream_.known());
+}
+
+std::optional<MemberId> JobRun::Reader() const {
+  for (const auto& [id, live] : membership_.live())
+    if (live.member.role == Role::kReader) return id;
+  return std::nullopt;
+}
+
+// ---- what the reader says
+
+void JobRun::From(const MemberId& member, const Spooled& told) {
+  if (Reader() != member) return Evict(member, "it says what a reader says, and is none");
+  // Members go on to the first step that is not known, and stop there: it stays that one.
+  if (journal_.ending.stop_asked || finishes_since_) return;
+  const size_t before = stream_.segments().size();
+  const absl::StatusOr<bool> is_new = stream_.Take(told, member.incarnation);
+  if (absl::IsResourceExhausted(is_new.status()))
+    return End(JobPhase::kFailed,
+               absl::StrCat(is_new.status().message(),
+                            ": its reader was started again too often between two checkpoints; "
+                            "the job can go on from its last one"),
+               kExitFailed);
+  if (!is_new.ok()) {
+    const std::string why = absl::StrCat("what ", member.name, " says of the stream does not go ",
+                                         "on from what is known: ", is_new.status().message());
+    Say("process", why);
+    return Do(EndSession{member, why});
+  }
+  if (!*is_new) return AnswerReader(member);
+  std::vector<SpoolSegment> news;
+  if (told.count > 0) news.push_back(stream_.segments().back());
+  Do(PersistStream{journal_.id, news, {}, stream_.rows().mark});
+  if (stream_.known().end == uint64_t{0})
+    return End(JobPhase::kFailed, "the stream ended, and there is no sample in it", kExitBadData);
+  if (before == 0) Say("stream", "the first samples of the stream have come");
+  AnswerReader(member);
+  TellMembersOfStream(std::move(news));
+  if (const auto& end = stream_.known().end) SayStreamEnd(*end);
+  LetReaderGo();
+}
+
+void JobRun::SayStreamEnd(uint64_t end) {
+  const int64_t steps = KnownTotal(StepsOfStream(), stream_.known()).value_or(0);
+  Say("stream",
+      absl::StrCat("the stream has ended: ", SamplesText(end), ", ", Plural(steps, "step")),
+      {{"samples", absl::StrCat(end)}, {"steps", absl::StrCat(steps)}});
+}
+
+// Its processes find nothing to do any more, and others may have its slot.
+void JobRun::LetReaderGo() {
+  if (!HasStream() || NeedsReader() || journal_.placements.erase(kReaderName) == 0) return;
+  gives_up_places_ = true;
+  Persist();
+  const std::string why = "all samples that the job uses are in its spool";
+  if (const std::optional<MemberId> reader = Reader();
+      reader && membership_.Evict(*reader, kExitDone).value_or(false))
+    Do(ToMember{*reader, Leave{leadership_.term, kExitDone, why, leadership_.cluster}});
+  Say("process", absl::StrCat(kReaderName, " has left: ", why));
+}
+
+// ---- what the reader is told
+
+SpoolFrom JobRun::SpoolFromNow() const {
+  const StreamRuntime& runtime = journal_.spec.runtime.stream;
+  const uint64_t sample_bytes = SampleBytesOf(journal_.spec.training.data);
+  return {leadership_.term,
+          stream_.positions(),
+          stream_.rows().mark.place,
+          stream_.next_segment(),
+          NeededPositions(StepsOfStream(), ledger_.recorded()),
+          RoomOfSpool(StepsOfStream(), stream_.segments(), stream_.positions(),
+                      std::max<uint64_t>(runtime.max_bytes, 1), sample_bytes)};
+}
+
+// What readers before it have left goes first.
+void JobRun::OnReader(const MemberId& reader) {
+  told_reader_.reset();
+  if (tidied_for_ == reader.incarnation) return TellReaderWhence(reader);
+  if (tidies_for_ == reader.incarnation) return;
+  tidies_for_ = reader.incarnation;
+  Do(TidySpool{journal_.id, stream_.segments(), reader.incarnation});
+}
+
+void JobRun::On(const SpoolTidied& tidied) {
+  tidied_for_ = tidied.reader;
+  const std::optional<MemberId> reader = Reader();
+  if (reader && reader->incarnation == tidied.reader) TellReaderWhence(*reader);
+}
+
+void JobRun::TellReaderWhence(const MemberId& reader) {
+  const SpoolFrom from = SpoolFromNow();
+  told_reader_ = std::max(from.needed, from.room);
+  Do(ToMember{reader, from});
+}
+
+void JobRun::AnswerReader(const MemberId& reader) {
+  const SpoolFrom now = SpoolFromNow();
+  told_reader_ = std::max(now.needed, now.room);
+  Do(ToMember{reader, AckSpooled{now.term, now.positions, now.needed, now.room}});
+}
+
+// It may go on further, or not as far, than it was told.
+void JobRun::TellReaderOfRoom() {
+  if (!HasStream() || !told_reader_ || journal_.ending.stop_asked || finishes_since_) return;
+  const std::optional<MemberId> reader = Reader();
+  const SpoolFrom now = SpoolFromNow();
+  if (reader && std::max(now.needed, now.room) != *told_reader_) AnswerReader(*reader);
+}
+
+// ---- what members are told
+
+void JobRun::TellStream(const MemberId& member) {
+  if (!HasStream()) return;
+  Do(ToMember{member, StreamIs{leadership_.term, stream_.positions(), stream_.known().end,
+                               stream_.segments()}});
+}
+
+void JobRun::TellMembersOfStream(std::vector<SpoolSegment> news) {
+  std::vector<MemberId> members;
+  for (const auto& [id, live] : membership_.live())
+    if (live.up && IsInViews(live.member.role)) members.push_back(id);
+  if (members.empty()) return;
+  Do(ToMembers{std::move(members), StreamIs{leadership_.term, stream_.positions(),
+                                            stream_.known().end, std::move(news)}});
+}
+
+// ---- a stop while nobody has data
+
+// The stop would ride with the result of a step that nobody can begin: nobody but us knows what
+// would be in it, and we take no more.
+bool JobRun::StopsForWantOfData() const {
+  const JobEnding& ending = journal_.ending;
+  if (!HasStream() || !ending.stop_asked || ending.stop_at || ending.enough_at) return false;
+  const bool is_active =
+      journal_.view && !journal_.resumes && !change_ && journal_.view->number == journal_.number;
+  const Step open = ledger_.recorded();
+  return is_active && open < EndStep() && !KnownStep(StepsOfStream(), stream_.known(), open);
+}
+
+void JobRun::StopHere() {
+  const Step here = ledger_.recorded();
+  const bool after_loss = next_view_ && next_view_->after_loss;
+  if (here > Step(0)) {
+    journal_.ending.stop_at = here;
+    return Form("it stops, and there is no more data", after_loss);  // which journals both
+  }
+  if (journal_.ending.is_late) return End(JobPhase::kFailed, WhyItIsLate(), kExitFailed);
+  End(JobPhase::kStopped, "stopped before its first step",
+      journal_.ending.gives_way ? kExitLater : kExitStopped);
+}
+
+// "step 41 waits for samples of the stream, of which 2,620 have come"
+std::string JobRun::WaitsForStream() const {
+  const Step open = ledger_.recorded();
+  const bool waits = HasStream() && journal_.phase == JobPhase::kRunning && open < EndStep() &&
+                     !KnownStep(StepsOfStream(), stream_.known(), open);
+  if (!waits) return "";
+  const Placement* placement = PlacementOf(journal_, kReaderName);
+  const std::string& host = journal_.spec.runtime.stream.host;
+  const std::string room = placement == nullptr || placement->host
+                               ? ""
+                               : absl::StrCat("; ", kReaderName, " waits for a free slot",
+                                              host.empty() ? "" : absl::StrCat(" on host ", host));
+  return absl::StrCat("step ", open.value(), " waits for the stream, of which ",
+                      SamplesText(stream_.positions()),
+                      stream_.positions() == 1 ? " has come" : " have come", room);
+}
+
+// ---- what is not kept any more
+
+// Of the checkpoints to which the job may go back by itself.
+std::optional<Step> JobRun::OldestToGoBackTo() const {
+  const int32_t keep = std::max(1, journal_.spec.runtime.checkpoint.keep);
+  const std::vector<Manifest>& all = checkpoints_.committed();
+  std::optional<Step> oldest;
+  int32_t newer = 0;
+  bool has_finite = false;
+  for (auto m = all.rbegin(); m != all.rend(); ++m) {
+    const bool is_usable = OnAncestry(journal_.lineages, m->lineage, m->step) &&
+                           !checkpoints_.IsPassedOver(m->lineage, m->step) && !IsTrimmed(m->step);
+    if (!is_usable) continue;
+    const bool is_newest_finite = !has_finite && IsFinite(*m);
+    has_finite |= is_newest_finite;
+    if (newer++ < keep || is_newest_finite || IsToBeMeasured(m->step))
+      oldest = std::min(oldest.value_or(m->step), m->step);
+  }
+  return oldest;
+}
+
+void JobRun::TrimStream() {
+  // Of a start that goes back to an older state it is not known yet which samples it needs.
+  if (!HasStream() || journal_.resumes) return;
+  const std::optional<Step> oldest = OldestToGoBackTo();
+  if (!oldest) return;
+  std::vector<SpoolSegment> trimmed = stream_.Trim(PositionOf(*oldest));
+  if (trimmed.empty()) return;
+  Do(PersistStream{journal_.id, {}, trimmed, stream_.rows().mark});
+  Do(TrimSpool{journal_.id, std::move(trimmed)});
+  TellReaderOfRoom();
+}
+
+// The first samples that it would use from there on are not kept.
+bool JobRun::IsTrimmed(Step state) const {
+  return HasStream() && PositionOf(state) < stream_.trimmed();
+}
+
+// What the job is told to begin with, for people; empty: its samples are there.
+std::string JobRun::WhyNotResumed() const {
+  const Resume& resume = journal_.spec.runtime.resume;
+  if (!journal_.resumes || resume.kind == ResumeKind::kLatest) return "";
+  const Step from(resume.kind == ResumeKind::kStep ? resume.step : 0);
+  if (!IsTrimmed(from)) return "";
+  return absl::StrCat("resume: step ", from.value(), " begins with sample ", PositionOf(from),
+                      " of the stream, and those below ", stream_.trimmed(),
+                      " are not kept any more; go on from the latest checkpoint, or submit the job "
+                      "under another id, for a stream from its beginning");
+}
+
+}  // namespace muster::coordinator
