@@ -68,6 +68,11 @@ absl::Status CheckUsable(const std::string& path, const Place& place, const Mani
   const absl::StatusOr<JobSpec> spec = SpecOf(manifest);
   if (!spec.ok()) return Unusable(path, spec.status().message());
   const TrainingSpec& training = spec->training;
+  if (IsStreamed(training))
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", path,
+        "': its data is a stream, and what came of it only its own cluster knows; bring "
+        "that cluster's folder back, or submit another job"));
   const absl::StatusOr<Layout> layout = LayoutOf(manifest);
   if (!layout.ok()) return Unusable(path, layout.status().message());
   const absl::Status complete = CheckComplete(manifest, *layout, SlotCount(training));

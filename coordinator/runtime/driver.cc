@@ -21,6 +21,7 @@
 #include "lib/identity/keys.h"
 #include "lib/log/log.h"
 #include "lib/metrics/disk_space.h"
+#include "lib/spool/spool_folder.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/message_codec.h"
 
@@ -114,6 +115,7 @@ std::string JobOfChange(const Persisted& change) {
   if (const PersistRecords* records = std::get_if<PersistRecords>(&change)) return records->job;
   if (const auto* print = std::get_if<PersistFingerprint>(&change)) return print->job;
   if (const auto* measure = std::get_if<PersistMeasure>(&change)) return measure->job;
+  if (const auto* stream = std::get_if<PersistStream>(&change)) return stream->job;
   return "";  // of no job
 }
 
@@ -793,6 +795,35 @@ void Driver::CarryOut(const SaveMeasure& action) {
   });
 }
 
+std::string Driver::SpoolOf(const std::string& job) const {
+  return SpoolFolder(CheckpointDir(options_.checkpoint_root, job));
+}
+
+// What stays is swept when the next reader joins.
+void Driver::CarryOut(const TrimSpool& action) {
+  CommitThread(action.job).Run([this, action](const std::stop_token&) {
+    absl::Status removed = OurCatalogue().MayChangeNow();
+    if (removed.ok()) removed = RemoveSegments(SpoolOf(action.job), action.segments);
+    if (removed.ok()) return;
+    LogWarning("samples of job %s that are not needed any more cannot be deleted: %s", action.job,
+               removed.message());
+    if (absl::IsAborted(removed)) TakesNoWrite(action.job, removed);
+  });
+}
+
+// What cannot be deleted is read by nobody, and the reader begins all the same.
+void Driver::CarryOut(const TidySpool& action) {
+  CommitThread(action.job).Run([this, action](const std::stop_token&) {
+    absl::Status swept = OurCatalogue().MayChangeNow();
+    if (swept.ok()) swept = SweepSpool(SpoolOf(action.job), action.facts, action.reader);
+    if (absl::IsAborted(swept) && TakesNoWrite(action.job, swept)) return;
+    if (!swept.ok())
+      LogWarning("what earlier readers of job %s have left cannot be deleted: %s", action.job,
+                 swept.message());
+    Post(TurnOf(action.job), [this, done = SpoolTidied{action.job, action.reader}] { Feed(done); });
+  });
+}
+
 void Driver::CarryOut(const ComputeDigest& action) {
   CommitThread(action.job).Run([this, action](const std::stop_token& stop) {
     const absl::StatusOr<std::string> digest = Digest(*FilesOf(action.job), action.manifest, stop);
@@ -816,7 +847,9 @@ void Driver::MakeCheckpointDir(const std::string& job) {
 
 void Driver::CarryOut(const DeleteJob& action) {
   CommitThread(action.id).Run([this, id = action.id](const std::stop_token&) {
-    absl::Status erased = OurCatalogue().RemoveAll(id, *FilesOf(id));
+    absl::Status erased = OurCatalogue().MayChangeNow();
+    if (erased.ok()) erased = RemoveSpool(SpoolOf(id));
+    if (erased.ok()) erased = OurCatalogue().RemoveAll(id, *FilesOf(id));
     if (erased.ok()) erased = journal_.Erase(id);
     if (!erased.ok() && TakesNoWrite(id, erased)) return;
     Post(TurnOf(id), [this, done = JobDeleted{id, std::string(erased.message())}] { Feed(done); });
@@ -919,6 +952,12 @@ void Driver::MeasureJobs() {
     metrics_.GetGauge("muster_job_steps_wanted", id).Set(static_cast<double>(status.steps));
     metrics_.GetGauge("muster_job_loss", id).Set(known->tail.loss.value_or(NAN));
     metrics_.GetGauge("muster_job_checkpoint_step", id).Set(static_cast<double>(saved.value()));
+    if (const std::optional<StreamStatus>& stream = status.stream) {
+      metrics_.GetGauge("muster_job_stream_samples", id)
+          .Set(static_cast<double>(stream->positions));
+      metrics_.GetGauge("muster_job_stream_spool_bytes", id)
+          .Set(static_cast<double>(stream->spool_bytes));
+    }
     Counted& counted = measured[id] = measured_jobs_[id];
     const auto grow = [](Counter& counter, int64_t& before, int64_t now) {
       counter.Add(static_cast<double>(now - before));

@@ -170,8 +170,11 @@ class Driver {
   void OnReplaced(const absl::Status& why);
   void CarryOut(const PruneManifests& action);
   void CarryOut(const SaveMeasure& action);
+  void CarryOut(const TrimSpool& action);
+  void CarryOut(const TidySpool& action);
   void CarryOut(const ComputeDigest& action);
   std::unique_ptr<CheckpointFiles> FilesOf(const std::string& job) const;
+  std::string SpoolOf(const std::string& job) const;
   void MakeCheckpointDir(const std::string& job);
   void CarryOut(const DeleteJob& action);
   void CarryOut(const Announce& action);

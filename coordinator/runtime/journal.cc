@@ -39,6 +39,8 @@ constexpr char kJobPrefix[] = "job/";
 constexpr char kRecord = 'r';
 constexpr char kFingerprint = 'f';
 constexpr char kMeasure = 'm';
+constexpr char kStreamSegment = 's';
+constexpr char kStreamMark = 'p';
 
 std::string_view Std(absl::string_view bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -111,6 +113,12 @@ std::string LedgerPrefix(const std::string& job, char kind, LineageNumber lineag
 std::string LedgerKey(const std::string& job, char kind, LineageNumber lineage, Step step) {
   std::string key = LedgerPrefix(job, kind, lineage);
   AppendBigEndian(key, step.value());
+  return key;
+}
+
+std::string StreamKey(const std::string& job, int64_t segment) {
+  std::string key = LedgerPrefix(job, kStreamSegment);
+  AppendBigEndian(key, segment);
   return key;
 }
 
@@ -261,6 +269,14 @@ struct Writer {
   void operator()(const PersistMeasure& change) {
     batch.Put(kLedger, LedgerKey(change.job, kMeasure, change.fact.lineage, change.fact.step),
               EncodeMeasureFact(change.fact));
+  }
+
+  void operator()(const PersistStream& change) {
+    for (const SpoolSegment& segment : change.segments)
+      batch.Put(kLedger, StreamKey(change.job, segment.number), EncodeSpoolSegment(segment));
+    for (const SpoolSegment& segment : change.trimmed)
+      batch.Delete(kLedger, StreamKey(change.job, segment.number));
+    batch.Put(kLedger, LedgerPrefix(change.job, kStreamMark), EncodeStreamMark(change.mark));
   }
 
   void operator()(const PersistDrained& change) {
@@ -505,6 +521,13 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged, 
   const Catalogue catalogue(*kv_);
   for (const JobJournal& job : recovered.jobs) {
     MUSTER_RETURN_IF_ERROR(LoadLedger(job, recovered));
+    if (IsStreamed(job.spec.training)) {
+      MUSTER_ASSIGN_OR_RETURN(const StreamRows rows, StreamOf(job.id));
+      if (rows.mark.end && *rows.mark.end != StreamFacts(rows).positions())
+        return Damaged(absl::StrCat("the stream of job ", job.id),
+                       "it does not end with its last segment");
+      recovered.streams[job.id] = rows;
+    }
     MUSTER_ASSIGN_OR_RETURN(Catalogue::Listing listing, catalogue.List(job.id));
     damaged.insert(damaged.end(), listing.damaged.begin(), listing.damaged.end());
     recovered.manifests[job.id] = std::move(listing.manifests);
@@ -599,7 +622,7 @@ absl::Status Journal::Write(const std::vector<Persisted>& changes, int64_t unix_
 }
 
 absl::Status Journal::Erase(const std::string& job) const {
-  for (const char kind : {kRecord, kFingerprint, kMeasure}) {
+  for (const char kind : {kRecord, kFingerprint, kMeasure, kStreamSegment, kStreamMark}) {
     MUSTER_RETURN_IF_ERROR(ErasePrefix(*kv_, kLedger, LedgerPrefix(job, kind)));
   }
   Batch entry;
@@ -714,6 +737,31 @@ absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
                  }));
   if (wanted) recent.Add(*wanted);
   return absl::OkStatus();
+}
+
+absl::StatusOr<StreamRows> Journal::StreamOf(const std::string& job) const {
+  StreamRows rows;
+  absl::Status status;
+  const std::string what = absl::StrCat("the stream of job ", job);
+  const std::string prefix = LedgerPrefix(job, kStreamSegment);
+  MUSTER_RETURN_IF_ERROR(kv_->Scan(
+      kLedger, prefix, PrefixEnd(prefix), [&](absl::string_view key, absl::string_view value) {
+        const absl::StatusOr<SpoolSegment> segment = DecodeSpoolSegment(Std(value));
+        status = segment.status();
+        if (status.ok() && key != StreamKey(job, segment->number))
+          status = absl::DataLossError("a segment stands under another number");
+        if (status.ok()) status = AddFacts(rows.segments, {*segment});
+        return status.ok();
+      }));
+  if (!status.ok()) return Damaged(what, status.message());
+  const auto mark = kv_->Get(kLedger, LedgerPrefix(job, kStreamMark));
+  if (absl::IsNotFound(mark.status()) && rows.segments.empty()) return rows;
+  if (absl::IsNotFound(mark.status())) return Damaged(what, "it has segments, and no place");
+  MUSTER_RETURN_IF_ERROR(mark.status());
+  absl::StatusOr<StreamMark> decoded = DecodeStreamMark(*mark);
+  if (!decoded.ok()) return Damaged(what, decoded.status().message());
+  rows.mark = *std::move(decoded);
+  return rows;
 }
 
 absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next) const {

@@ -5,6 +5,8 @@
 //              job/ID → JournalEntry · what webhooks are to be told (outbox.h)
 //   ledger     ID \0 r LINEAGE STEP → StepRecord        (numbers: 8 bytes, big-endian)
 //              ID \0 f LINEAGE STEP → FingerprintPart
+//              ID \0 m LINEAGE STEP → MeasureFact
+//              ID \0 s NUMBER → SpoolSegment · ID \0 p → StreamMark
 //   catalogue  lib/checkpoint/catalogue.h
 // The cluster and its last term stand in a small file outside of the store as well.
 #pragma once
@@ -35,8 +37,8 @@ std::string JournalOf(const std::string& dir);
 std::string TermFileOf(const std::string& dir);
 
 using Persisted = std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistMeasure,
-                               PersistDrained, PersistLeftOut, PersistQuotas, PersistTokens,
-                               PersistHost, ForgetHost, OutboxEvent>;
+                               PersistStream, PersistDrained, PersistLeftOut, PersistQuotas,
+                               PersistTokens, PersistHost, ForgetHost, OutboxEvent>;
 
 // One thread at a time, except for the methods that say otherwise. Errors of the store pass
 // through; kDataLoss: damaged, and the message says what and what to do.
@@ -93,6 +95,9 @@ class Journal {
   // that is not written any more.
   absl::Status Erase(const std::string& job) const;
   void Forget(const std::string& job);  // what this object remembers of it
+
+  // What is known of the job's stream: segments that follow each other without a gap. Thread-safe.
+  absl::StatusOr<StreamRows> StreamOf(const std::string& job) const;
 
   JobTimes TimesOf(const std::string& job) const;
   JobTail TailOf(const std::string& job) const;

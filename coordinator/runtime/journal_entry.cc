@@ -130,6 +130,7 @@ std::string EncodePlacement(const std::string& member, const Placement& placemen
                    {"agent_hi", Whole(placement.agent.hi)},
                    {"agent_lo", Whole(placement.agent.lo)}};
   if (placement.role == Role::kFollower) fields["follower"] = "1";
+  if (placement.role == Role::kReader) fields["reader"] = "1";
   if (placement.leaving) fields["leaving"] = "1";
   if (!placement.devices.empty()) fields["devices"] = absl::StrJoin(placement.devices, ",");
   if (placement.host) fields["host"] = *placement.host;
@@ -146,7 +147,12 @@ absl::StatusOr<PlacementEntry> DecodePlacement(std::string_view bytes) {
   read.Flag("server", is_server);
   bool is_follower = false;
   if (read.Find("follower") != nullptr) read.Flag("follower", is_follower);
-  placement.role = is_server ? Role::kServer : is_follower ? Role::kFollower : Role::kWorker;
+  bool is_reader = false;
+  if (read.Find("reader") != nullptr) read.Flag("reader", is_reader);
+  placement.role = is_server     ? Role::kServer
+                   : is_follower ? Role::kFollower
+                   : is_reader   ? Role::kReader
+                                 : Role::kWorker;
   int64_t number = 0;
   read.Number("number", number);
   placement.number = PlacementNumber(number);
@@ -457,6 +463,27 @@ void ReadTail(FieldReader& read, JobTail& tail) {
 }
 
 }  // namespace
+
+std::string EncodeStreamMark(const StreamMark& mark) {
+  Fields fields = {{"place", EncodeStreamPlace(mark.place)}};
+  if (mark.end) fields["end"] = absl::StrCat(*mark.end);
+  return EncodeFields(fields);
+}
+
+absl::StatusOr<StreamMark> DecodeStreamMark(std::string_view bytes) {
+  auto fields = DecodeFields(bytes);
+  if (!fields.ok()) return absl::DataLossError(fields.status().message());
+  FieldReader read(*std::move(fields));
+  StreamMark mark;
+  read.Part("place", DecodeStreamPlace, mark.place);
+  int64_t end = 0;
+  if (read.Find("end") != nullptr) {
+    read.Number("end", end, 0, static_cast<int64_t>(kMostSamples));
+    mark.end = static_cast<uint64_t>(end);
+  }
+  if (!read.status().ok()) return read.status();
+  return mark;
+}
 
 std::string EncodeJob(const JournalEntry& entry) {
   const JobJournal& job = entry.job;

@@ -53,6 +53,11 @@ struct JournalEntry {
   JobTail tail;
 };
 
+// A row of its own, that changes often.
+std::string EncodeStreamMark(const StreamMark& mark);
+// kDataLoss: the message names the field.
+absl::StatusOr<StreamMark> DecodeStreamMark(std::string_view bytes);
+
 std::string EncodeJob(const JournalEntry& entry);
 // kDataLoss: the message names the field.
 absl::StatusOr<JournalEntry> DecodeJob(std::string_view bytes);

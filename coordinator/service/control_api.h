@@ -23,7 +23,7 @@ namespace muster {
 
 struct JobMember {
   std::string name;
-  std::string role;  // worker, server
+  std::string role;  // worker, server, follower, reader
   int32_t rank = 0;
   int32_t local_rank = 0;  // among those of its role on its node
   std::string node;
@@ -31,7 +31,7 @@ struct JobMember {
   std::string address;
   std::string incarnation;
   std::vector<int32_t> lanes;
-  std::string state;  // joined, forming, active, spare, follows
+  std::string state;  // joined, forming, active, spare, follows, reads
   std::string phase;
   int64_t step = 0;
 };
@@ -46,6 +46,15 @@ struct ParentInfo {
   std::string job;
   int64_t step = 0;
   std::string digest;
+};
+
+// Of a job whose data comes while it trains.
+struct StreamInfo {
+  uint64_t samples = 0;         // that came
+  std::optional<uint64_t> end;  // how many there are in all; nothing: that is not known yet
+  uint64_t trimmed = 0;         // the first so many are not kept any more
+  uint64_t spool_bytes = 0;     // of what is kept
+  std::string file{};           // of a folder, the last that was begun; empty: none
 };
 
 struct JobInfo {
@@ -91,6 +100,7 @@ struct JobInfo {
   std::vector<CheckpointRef> checkpoints;
   std::string owner{};                 // the user who submitted it first; empty: nobody was asked
   std::optional<ParentInfo> parent{};  // of a fork
+  std::optional<StreamInfo> stream{};  // nothing: its data is all there
   // Of many megabytes at times, so it is shared with what is known of the job. Never null.
   std::shared_ptr<const JobSpec> spec = std::make_shared<const JobSpec>();
 };

@@ -61,6 +61,7 @@ JobMember DescribeMember(const MemberStatus& status) {
 // Of a job that has not begun, too, where its specification says it; 0: not known yet.
 int64_t StepsOf(const JobStatus& status) {
   const TrainingSpec& training = status.job.spec.training;
+  if (IsStreamed(training)) return status.steps > 0 ? status.steps : training.steps;
   if (status.steps > 0 || training.steps > 0) return std::max(status.steps, training.steps);
   const TaskInfo* task = FindTask(training.task);
   if (task == nullptr || task->data_needed) return 0;
@@ -68,13 +69,28 @@ int64_t StepsOf(const JobStatus& status) {
                     training.data.samples > 0 ? training.data.samples : task->default_samples);
 }
 
+// Of the job's data, as far as it is known; of one whose numeric environment is.
+uint64_t SampleCountOf(const JobStatus& status) {
+  if (!status.stream) return status.job.environment->samples;
+  return SamplesOf(StreamKnown{status.stream->positions, status.stream->end});
+}
+
+std::optional<StreamInfo> DescribeStream(const std::optional<StreamStatus>& stream) {
+  if (!stream) return std::nullopt;
+  return StreamInfo{.samples = stream->positions,
+                    .end = stream->end,
+                    .trimmed = stream->trimmed,
+                    .spool_bytes = stream->spool_bytes,
+                    .file = stream->file};
+}
+
 void DescribeProgress(const JobStatus& status, JobInfo& info) {
   const TrainingSpec& training = status.job.spec.training;
   info.step = status.step.value();
   info.steps = StepsOf(status);
   info.epochs = training.epochs;
-  if (!status.job.environment || status.job.environment->samples == 0) return;
-  const uint64_t n = status.job.environment->samples;
+  const uint64_t n = status.job.environment ? SampleCountOf(status) : 0;
+  if (n == 0) return;
   const int64_t per_epoch = StepsPerEpoch(training, n);
   info.epoch = info.step / per_epoch;
   if (info.epochs == 0) info.epochs = (info.steps + per_epoch - 1) / per_epoch;
@@ -131,6 +147,7 @@ JobInfo Describe(const KnownJobPtr& known, int64_t now_unix_ms) {
                .lanes_recomputed = job.lanes.recomputed(),
                .owner = job.owner,
                .parent = ParentOf(job.spec),
+               .stream = DescribeStream(status.stream),
                .spec = std::shared_ptr<const JobSpec>(known, &job.spec)};
   DescribeProgress(status, info);
   DescribeView(job, info);
@@ -253,6 +270,25 @@ absl::StatusOr<JobFingerprints> ReadFingerprints(const Journal& journal, const J
   return part;
 }
 
+namespace {
+
+// The positions that the records name were facts.
+void AuditStream(const Journal& journal, const JobJournal& job, AuditReport& report) {
+  const absl::StatusOr<StreamRows> rows = journal.StreamOf(job.id);
+  const uint64_t used = report.samples + report.skipped_samples;
+  std::string why;
+  if (!rows.ok())
+    why = std::string(rows.status().message());
+  else if (const uint64_t known = StreamFacts(*rows).positions(); used > known)
+    why = absl::StrCat("the records name ", used,
+                       " samples of the stream, and the journal knows of ", known);
+  if (why.empty()) return;
+  report.ok = false;
+  report.conclusion = std::move(why);
+}
+
+}  // namespace
+
 absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& status,
                                   const std::stop_token& stop) {
   const JobJournal& job = status.job;
@@ -266,11 +302,12 @@ absl::StatusOr<JobAudit> RunAudit(const Journal& journal, const JobStatus& statu
   }
   const std::vector<LineagePart> history = HistoryOf(job.lineages);
   const Step first = history.front().first;  // of an adopted job
-  Auditor auditor(job.spec.training, job.environment->samples, first);
+  Auditor auditor(job.spec.training, SampleCountOf(status), first);
   const auto add = [&](const RecordedStep& step) { return auditor.Add(step.record, stop); };
   MUSTER_RETURN_IF_ERROR(journal.ScanHistory(job.id, history, Step(0), status.step, add, stop));
   if (stop.stop_requested()) return absl::CancelledError("the audit was stopped");
-  const AuditReport report = std::move(auditor).Conclude(status.step);
+  AuditReport report = std::move(auditor).Conclude(status.step);
+  if (IsStreamed(job.spec.training) && report.ok) AuditStream(journal, job, report);
   audit.ok = report.ok;
   audit.conclusion = report.conclusion;
   if (first > Step(0))
@@ -432,7 +469,7 @@ struct LedgerSource {
   const JobStatus& status;
   const std::vector<LineagePart> history = HistoryOf(status.job.lineages);
   const TrainingSpec& training = status.job.spec.training;
-  const uint64_t samples = status.job.environment->samples;
+  const uint64_t samples = SampleCountOf(status);
 };
 
 absl::StatusOr<JobLedger> ReadSteps(const LedgerSource& source, const LedgerQuery& query,

@@ -82,7 +82,7 @@ const Shape<JobMember>& ShapeOf<JobMember>() {
       "JobMember",
       "A process that takes part in a job.",
       {Of("name", &M::name, "worker-0, server-1"),
-       Of("role", &M::role, "worker, server or follower"),
+       Of("role", &M::role, "worker, server, follower or reader"),
        Of("rank", &M::rank, "its number among those of its role in the view"),
        Of("local_rank", &M::local_rank, "its number among those of its role on its node"),
        Of("node", &M::node, "its machine"),
@@ -90,7 +90,7 @@ const Shape<JobMember>& ShapeOf<JobMember>() {
        Of("address", &M::address, "where its peers reach it"),
        Of("incarnation", &M::incarnation, "of the process: another one has another"),
        Of("lanes", &M::lanes, "the lanes that it computes"),
-       Of("state", &M::state, "joined, forming, active, spare or follows"),
+       Of("state", &M::state, "joined, forming, active, spare, follows or reads"),
        Of("phase", &M::phase, "what it does or waits for"),
        Of("step", &M::step, "the step that it is in")}};
   return shape;
@@ -119,6 +119,22 @@ const Shape<ParentInfo>& ShapeOf<ParentInfo>() {
 }
 
 template <>
+const Shape<StreamInfo>& ShapeOf<StreamInfo>() {
+  using S = StreamInfo;
+  static const auto& shape = *new Shape<S>{
+      "Stream",
+      "How far the data of a job has come that comes while it trains.",
+      {Of("samples", &S::samples, "that came"),
+       Of("end", &S::end, "samples in all; null: not known yet"),
+       Of("trimmed", &S::trimmed, "the first so many are not kept any more"),
+       Of("spool_bytes", &S::spool_bytes, "of what is kept"),
+       NullWhereNone("file", &S::file,
+                     "the last that was begun of its folder: earlier ones may be removed; null: "
+                     "none")}};
+  return shape;
+}
+
+template <>
 const Shape<JobInfo>& ShapeOf<JobInfo>() {
   using J = JobInfo;
   static const auto& shape = *new Shape<J>{
@@ -134,6 +150,7 @@ const Shape<JobInfo>& ShapeOf<JobInfo>() {
        Of("deleting", &J::deleting, "true while what is kept of it is being removed"),
        Of("owner", &J::owner, "the user who submitted it first; empty: nobody was asked"),
        Of("parent", &J::parent, "what a fork began with; null: it is none"),
+       Of("stream", &J::stream, "how far its stream has come; null: its data is all there"),
        Of("first_start", &J::first_start, "number of its first start; 0: it never started"),
        Of("step", &J::step, "steps that are done"),
        Of("steps", &J::steps, "steps in all; 0: not known yet"),
@@ -394,7 +411,7 @@ const Shape<HostMember>& ShapeOf<HostMember>() {
       *new Shape<M>{"HostMember",
                     "A member that is placed on a host.",
                     {Of("job", &M::job, "of which job"), Of("member", &M::member, "its name"),
-                     Of("role", &M::role, "worker, server or follower"),
+                     Of("role", &M::role, "worker, server, follower or reader"),
                      Of("placement", &M::placement, "number of its placement"),
                      Of("devices", &M::devices, "ids of those that it has"),
                      Of("state", &M::state, "as of a job's members, or absent")}};
@@ -602,6 +619,7 @@ Json AnswerSchemas() {
   Add<JobPage>(schemas);
   Add<AdoptionInfo>(schemas);
   Add<ParentInfo>(schemas);
+  Add<StreamInfo>(schemas);
   Add<JobAudit>(schemas);
   Add<JobAudit::Fork>(schemas);
   Add<PluginUse>(schemas);

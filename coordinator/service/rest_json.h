@@ -25,6 +25,8 @@ const Shape<AdoptionInfo>& ShapeOf<AdoptionInfo>();
 template <>
 const Shape<ParentInfo>& ShapeOf<ParentInfo>();
 template <>
+const Shape<StreamInfo>& ShapeOf<StreamInfo>();
+template <>
 const Shape<JobAudit::Fork>& ShapeOf<JobAudit::Fork>();
 template <>
 const Shape<JobAudit>& ShapeOf<JobAudit>();

@@ -104,6 +104,15 @@ AuditReport Auditor::Conclude(Step end) && {
   return std::move(report_);
 }
 
+// Of a stream: which of its samples were used is the first so many.
+std::string Auditor::WhatOfStream() const {
+  const bool is_all = report_.full_epochs > 0;
+  return absl::StrCat(
+      "each of ", is_all ? "all " : "the first ", Plural(static_cast<int64_t>(next_), "sample"),
+      " of the stream ", report_.skipped_steps > 0 ? "was used" : "is in the final state",
+      " exactly once, in the order in which they came", is_all ? "" : ", and there may be more");
+}
+
 void Auditor::Sum() {
   AuditReport& report = report_;
   report.ok = true;
@@ -113,12 +122,15 @@ void Auditor::Sum() {
           ? "exactly once in the one full epoch"
           : absl::StrCat("exactly once in each of ", report.full_epochs, " full epochs");
   const bool skipped = report.skipped_steps > 0, left_out = report.left_out_samples > 0;
-  report.conclusion =
-      absl::StrCat("each of ", Plural(static_cast<int64_t>(sample_count_), "sample"),
-                   left_out  ? " was used or left out "
-                   : skipped ? " was used "
-                             : " is in the final state ",
-                   how_often, "; ", Plural(report.steps, "step"), ", each lane once");
+  const std::string what =
+      IsStreamed(training_)
+          ? WhatOfStream()
+          : absl::StrCat("each of ", Plural(static_cast<int64_t>(sample_count_), "sample"),
+                         left_out  ? " was used or left out "
+                         : skipped ? " was used "
+                                   : " is in the final state ",
+                         how_often);
+  report.conclusion = absl::StrCat(what, "; ", Plural(report.steps, "step"), ", each lane once");
   if (left_out)
     absl::StrAppend(
         &report.conclusion, "; ", Plural(static_cast<int64_t>(report.left_out_samples), "use"),

@@ -44,6 +44,7 @@ class Auditor {
  private:
   std::string OrderViolation(const SampleRange& range, const std::stop_token& stop);
   std::string EpochViolation() const;
+  std::string WhatOfStream() const;
   void Sum();
 
   const TrainingSpec training_;

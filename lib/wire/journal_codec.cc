@@ -2,6 +2,7 @@
 
 #include "lib/base/status.h"
 #include "lib/wire/parts_proto.h"
+#include "lib/wire/stream_proto.h"
 #include "muster/v1/journal.pb.h"
 
 namespace muster {
@@ -51,6 +52,20 @@ absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes) {
 std::string EncodeMeasureFact(const MeasureFact& fact) { return EncodePart<v1::MeasureFact>(fact); }
 absl::StatusOr<MeasureFact> DecodeMeasureFact(std::string_view bytes) {
   return DecodePart<v1::MeasureFact, MeasureFact>(bytes);
+}
+
+std::string EncodeSpoolSegment(const SpoolSegment& segment) {
+  return EncodePart<v1::SpoolSegment>(segment);
+}
+absl::StatusOr<SpoolSegment> DecodeSpoolSegment(std::string_view bytes) {
+  return DecodePart<v1::SpoolSegment, SpoolSegment>(bytes);
+}
+
+std::string EncodeStreamPlace(const StreamPlace& place) {
+  return EncodePart<v1::StreamPlace>(place);
+}
+absl::StatusOr<StreamPlace> DecodeStreamPlace(std::string_view bytes) {
+  return DecodePart<v1::StreamPlace, StreamPlace>(bytes);
 }
 
 std::string EncodeLineage(const Lineage& lineage) { return EncodePart<v1::Lineage>(lineage); }

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "lib/domain/ledger.h"
 #include "lib/domain/message.h"
+#include "lib/domain/stream.h"
 #include "lib/domain/view.h"
 
 namespace muster {
@@ -22,6 +23,11 @@ absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes);
 
 std::string EncodeMeasureFact(const MeasureFact& fact);
 absl::StatusOr<MeasureFact> DecodeMeasureFact(std::string_view bytes);
+
+std::string EncodeSpoolSegment(const SpoolSegment& segment);
+absl::StatusOr<SpoolSegment> DecodeSpoolSegment(std::string_view bytes);
+std::string EncodeStreamPlace(const StreamPlace& place);
+absl::StatusOr<StreamPlace> DecodeStreamPlace(std::string_view bytes);
 
 std::string EncodeLineage(const Lineage& lineage);
 absl::StatusOr<Lineage> DecodeLineage(std::string_view bytes);

@@ -28,6 +28,14 @@ void Fill(const JobMember& from, v1::JobMember& to) {
   to.set_step(from.step);
 }
 
+void Fill(const StreamInfo& from, v1::Stream& to) {
+  to.set_samples(from.samples);
+  if (from.end) to.set_end(*from.end);
+  to.set_trimmed(from.trimmed);
+  to.set_spool_bytes(from.spool_bytes);
+  to.set_file(Printable(from.file));
+}
+
 void FillCounts(const JobInfo& from, v1::Job& to) {
   to.set_step(from.step);
   to.set_steps(from.steps);
@@ -77,6 +85,7 @@ void Fill(const JobInfo& from, v1::Job& to) {
     added.set_step(checkpoint.step);
   }
   if (from.parent) Fill(*from.parent, *to.mutable_parent());
+  if (from.stream) Fill(*from.stream, *to.mutable_stream());
   *to.mutable_spec() = ToProto(*from.spec);
 }
 

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
@@ -16,6 +18,7 @@
 #include "lib/identity/certificates.h"
 #include "lib/identity/identity_folder.h"
 #include "lib/identity/keys.h"
+#include "lib/spool/segment.h"
 #include "tests/coordinator/runtime/driver_rig.h"
 #include "tests/coordinator/runtime/kept_events.h"
 #include "tests/support/recorded_steps.h"
@@ -747,6 +750,63 @@ TEST_F(DriverTest, TwoJobsTrainAtOnce) {
   EXPECT_EQ(second.Next<Leave>().exit_code, 0);
   EXPECT_EQ(Look().at(1)->status.job.phase, JobPhase::kDone);
   EXPECT_EQ(Look().at(0)->status.job.phase, JobPhase::kRunning);
+}
+
+class StreamDriverTest : public DriverTest {
+ protected:
+  static JobSpec StreamSpec() {
+    JobSpec spec = CountingSpec();
+    spec.training.data.samples = 0;
+    spec.training.data.format = DataFormat::kStream;
+    spec.training.data.fields = {{"x", TensorType::kFloat32, {}}};
+    spec.training.stream = StreamFrom::kFolder;
+    spec.runtime.stream.path = "/in";
+    return spec;
+  }
+  std::string spool() const { return SpoolFolder(CheckpointDir(root_, "a")); }
+  // A file of the spool that nobody reads.
+  std::string Leave(const std::string& name) const {
+    std::filesystem::create_directories(spool());
+    const std::string path = spool() + "/" + name;
+    std::ofstream(path) << "bytes";
+    return path;
+  }
+};
+
+TEST_F(StreamDriverTest, SweepsTheSpoolBeforeAReaderBeginsAndTellsWorkersWhatIsWritten) {
+  ASSERT_TRUE(Change(Submit{"a", StreamSpec()}).ok());
+  ScriptedMember worker = Member("worker-0");
+  worker.JoinJob("a");
+  EXPECT_EQ(worker.Next<StreamIs>().positions, 0u);
+  const std::string left = Leave(NameOf(SpoolFileName{0, {7, 7}}));
+  const std::string other = Leave("notes.txt");
+  ScriptedMember reader = Member(kReaderName, 1, Role::kReader);
+  reader.JoinJob("a");
+  EXPECT_EQ(reader.Next<SpoolFrom>().positions, 0u);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  EXPECT_TRUE(std::filesystem::exists(other));
+  reader.Say(Spooled{0, 0, 6, {.file = "f", .sample = 6}, false});
+  EXPECT_EQ(reader.Next<AckSpooled>().positions, 6u);
+  EXPECT_EQ(journal_->StreamOf("a")->segments.at(0).count, 6u) << "it is on disk by then";
+  EXPECT_EQ(worker.Next<StreamIs>().segments.at(0).count, 6u);
+  const Gauge& samples = metrics_.GetGauge("muster_job_stream_samples", "a");
+  while (samples.Value() != 6) Look();
+  EXPECT_EQ(Look().at(0)->status.stream->file, "f");
+}
+
+TEST_F(StreamDriverTest, DeletesTheSpoolWithTheJob) {
+  ASSERT_TRUE(Change(Submit{"a", StreamSpec()}).ok());
+  ScriptedMember reader = Member(kReaderName, 1, Role::kReader);
+  reader.JoinJob("a");
+  reader.Next<SpoolFrom>();
+  Leave(NameOf(SpoolFileName{0, {1, 1}}));
+  reader.Say(Spooled{0, 0, 6, {}, false});
+  reader.Next<AckSpooled>();
+  ASSERT_TRUE(Change(coordinator::Cancel{"a"}).ok());
+  ASSERT_TRUE(Change(coordinator::Delete{"a"}).ok());
+  while (!Look().empty()) std::this_thread::yield();
+  EXPECT_FALSE(std::filesystem::exists(spool()));
+  EXPECT_TRUE(journal_->StreamOf("a")->segments.empty());
 }
 
 TEST_F(DriverTest, OfADeletedJobNothingIsLeft) {

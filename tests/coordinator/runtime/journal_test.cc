@@ -77,7 +77,8 @@ JobJournal EverythingSet() {
        {Role::kWorker, "host-a", PlacementNumber(77), {3, ~0ull}, /*leaving=*/true, {"0", "G-1"}}},
       {"worker-1", {Role::kWorker, std::nullopt, {}}},
       {"server-0", {Role::kServer, "", {}}},
-      {"follower-0", {Role::kFollower, std::nullopt, {}}}};
+      {"follower-0", {Role::kFollower, std::nullopt, {}}},
+      {"reader-0", {Role::kReader, std::nullopt, {}}}};
   job.signatures = {{{1, 2}, {PlacementNumber(77), "host-a", "00ff"}},
                     {{3, ~0ull}, {PlacementNumber(70), "host-b", "ff00"}}};
   job.left_out = {"host-b", "host-c"};
@@ -594,6 +595,50 @@ TEST(Journal, ErasesAJobAndNothingOfAnother) {
   ASSERT_TRUE(found.ok());
   ASSERT_EQ(found->jobs.size(), 1u);
   EXPECT_EQ(found->jobs[0].id, "ab");
+}
+
+const SpoolSegment kFirstSegment{0, {1, 2}, 0, 5}, kSecondSegment{3, {3, 4}, 5, 2};
+
+TEST(Journal, KeepsTheRowsOfAStream) {
+  const auto kv = OpenMemory(JournalFamilies());
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  EXPECT_EQ(*(*journal)->StreamOf("a"), StreamRows());
+  const StreamMark mark{.place = {.file = "f", .sample = 5, .identity = {1, 2, 3, 4}, .seen = 6}};
+  SpoolSegment begun = kFirstSegment;
+  begun.count = 2;
+  const auto write = [&](const PersistStream& change) {
+    ASSERT_TRUE((*journal)->Write({change}, 1).ok());
+  };
+  write({"a", {begun}, {}, mark});
+  write({"ab", {kFirstSegment}, {}, mark});
+  EXPECT_EQ(*(*journal)->StreamOf("a"), (StreamRows{{begun}, mark}));
+  write({"a", {kFirstSegment}, {}, mark});
+  const StreamMark ended{.place = mark.place, .end = 7};
+  write({"a", {kSecondSegment}, {}, ended});
+  EXPECT_EQ(*(*journal)->StreamOf("a"), (StreamRows{{kFirstSegment, kSecondSegment}, ended}));
+  write({"a", {}, {kFirstSegment}, ended});
+  EXPECT_EQ(*(*journal)->StreamOf("a"), (StreamRows{{kSecondSegment}, ended}));
+  ASSERT_TRUE((*journal)->Erase("a").ok());
+  EXPECT_EQ(*(*journal)->StreamOf("a"), StreamRows());
+  EXPECT_EQ(*(*journal)->StreamOf("ab"), (StreamRows{{kFirstSegment}, mark}));
+}
+
+TEST(Journal, TellsWhatIsWrongWithTheRowsOfAStream) {
+  SpoolSegment gap = kSecondSegment;
+  gap.first = 6;
+  for (const auto& [segments, why] :
+       {std::pair<std::vector<SpoolSegment>, std::string>{{kFirstSegment, gap}, "does not follow"},
+        {{kFirstSegment, {4, {1, 2}, 5, 0}}, "there can be none"}}) {
+    const auto kv = OpenMemory(JournalFamilies());
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    ASSERT_TRUE((*journal)->Write({PersistStream{"a", segments, {}, {}}}, 1).ok());
+    const auto rows = (*journal)->StreamOf("a");
+    EXPECT_TRUE(absl::IsDataLoss(rows.status()));
+    EXPECT_THAT(std::string(rows.status().message()), HasSubstr("the stream of job a"));
+    EXPECT_THAT(std::string(rows.status().message()), HasSubstr(why));
+  }
 }
 
 TEST(Journal, KnowsWhenThingsHappened) {

@@ -170,6 +170,27 @@ TEST(Audit, ProvesFullEpochs) {
   EXPECT_EQ(report.lanes, 12);
 }
 
+TEST(Audit, OfAStreamSaysHowFarItIs) {
+  TrainingSpec training = CountingTraining();
+  training.epochs = 1;
+  training.stream = StreamFrom::kFolder;
+  std::vector<StepRecord> records = Steps(1, 0, 2);
+  AuditReport report = Audit(training, kMostSamples, records);
+  EXPECT_TRUE(report.ok);
+  EXPECT_EQ(report.conclusion,
+            "each of the first 8 samples of the stream is in the final state exactly once, in the "
+            "order in which they came, and there may be more; 2 steps, each lane once");
+  records = Steps(1, 0, 3);  // the last of them has two
+  report = Audit(training, kSamples, records);
+  EXPECT_TRUE(report.ok);
+  EXPECT_EQ(report.conclusion,
+            "each of all 10 samples of the stream is in the final state exactly once, in the order "
+            "in which they came; 3 steps, each lane once");
+  EXPECT_EQ(report.full_epochs, 1);
+  records[1].samples.first = 5;
+  EXPECT_EQ(Audit(training, kSamples, records).conclusion, "sample 4 was never used in epoch 0");
+}
+
 TEST(Audit, AnUnfinishedEpochMayLackSamples) {
   const AuditReport report = Audit(CountingTraining(), kSamples, Steps(1, 0, 4));
   EXPECT_TRUE(report.ok) << report.conclusion;

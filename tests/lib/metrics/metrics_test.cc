@@ -58,6 +58,8 @@ void ResolveAll(Metrics& metrics) {
   metrics.GetGauge("muster_job_steps_wanted", "a");
   metrics.GetGauge("muster_job_loss", "a");
   metrics.GetGauge("muster_job_checkpoint_step", "a");
+  metrics.GetGauge("muster_job_stream_samples", "a");
+  metrics.GetGauge("muster_job_stream_spool_bytes", "a");
   metrics.GetCounter("muster_job_recoveries_total", "a");
   metrics.GetCounter("muster_job_rewinds_total", "a");
   metrics.GetGauge("muster_hosts", "up");
