@@ -38,6 +38,7 @@ struct ClusterOptions {
   int workers = 0;            // of the job, which faults may name
   int servers = 0;
   bool has_follower = false;
+  bool has_reader = false;
   int slots = 1;                 // how many workers and servers, of all jobs, may run at once
   std::string devices = "auto";  // of this host: auto, none, how many, or ids with commas
   bool bind_cores = false;       // each member to its share of the cores that we may use

@@ -120,7 +120,7 @@ bool MayHave(const JobAnswer& job, const std::string& member) {
     if (member == absl::StrCat("worker-", i)) return true;
   for (int64_t i = 0; i < job.servers; ++i)
     if (member == absl::StrCat("server-", i)) return true;
-  return job.has_follower && member == kFollowerName;
+  return (job.has_follower && member == kFollowerName) || (job.has_reader && member == kReaderName);
 }
 
 absl::Status CheckMayHave(const RemoteArguments& arguments, const JobAnswer& job) {
@@ -128,7 +128,8 @@ absl::Status CheckMayHave(const RemoteArguments& arguments, const JobAnswer& job
   return absl::NotFoundError(absl::StrCat(
       "job ", job.id, " has no member ", arguments.member, "; it asks for at most ",
       Plural(job.most_workers, "worker"), " (worker-0, worker-1, …) and ",
-      Plural(job.servers, "server"), " (server-0, …)", job.has_follower ? ", and follower-0" : ""));
+      Plural(job.servers, "server"), " (server-0, …)", job.has_follower ? ", and follower-0" : "",
+      job.has_reader ? ", and reader-0" : ""));
 }
 
 // For a job that is not over: a log that is not there yet may still come. It never comes of a

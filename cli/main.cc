@@ -193,7 +193,8 @@ class AgentCluster final : public cli::Cluster {
                               agent::ParseFaultPlan(options.faults, options.faults_source,
                                                     {.workers = options.workers,
                                                      .servers = options.servers,
-                                                     .has_follower = options.has_follower}));
+                                                     .has_follower = options.has_follower,
+                                                     .has_reader = options.has_reader}));
     }
     // Before anything watches for signals.
     Proof proof;

@@ -105,6 +105,8 @@ void ReadProcesses(const Json& spec, JobAnswer& job) {
   if (const auto measured = spec.find("validation");
       measured != spec.end() && measured->is_object())
     job.has_follower = measured->value("on", Json()) == "follower";
+  if (const auto data = spec.find("data"); data != spec.end() && data->is_object())
+    job.has_reader = data->value("format", Json()) == "stream";
   if (const auto workers = spec.find("workers"); workers != spec.end() && workers->is_object())
     Read(*workers, "max", job.most_workers);
 }

@@ -73,6 +73,7 @@ struct JobAnswer {
   int64_t most_workers = 0;  // that the job asks for; their names are worker-0, worker-1, …
   int64_t servers = 0;
   bool has_follower = false;  // follower-0
+  bool has_reader = false;    // reader-0
   std::string spec;           // as JSON
   std::string parent;         // of a fork, for people: what it began with; empty: it is none
   std::string json;           // as it came

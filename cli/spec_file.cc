@@ -67,8 +67,8 @@ std::string WholePath(const std::string& path) {
 
 void MakePathsWhole(JobSpec& spec) {
   for (std::string& data : spec.training.data.paths) data = WholePath(data);
-  std::string& initial = spec.training.initial.file;
-  if (!initial.empty()) initial = WholePath(initial);
+  for (std::string* path : {&spec.training.initial.file, &spec.runtime.stream.path})
+    if (!path->empty()) *path = WholePath(*path);
 }
 
 absl::StatusOr<JobSpec> ReadSpec(const std::string& path, const std::vector<std::string>& settings,

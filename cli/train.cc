@@ -117,6 +117,7 @@ absl::StatusOr<ClusterOptions> OptionsFrom(const UpArguments& arguments) {
                          .workers = kMaxProcesses,  // of jobs that are to come
                          .servers = kMaxProcesses,
                          .has_follower = true,
+                         .has_reader = true,
                          .slots = arguments.slots,
                          .devices = arguments.devices,
                          .join = JoinListenOf(arguments),

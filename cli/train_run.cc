@@ -92,6 +92,7 @@ class TrainRun {
                            .workers = request_.spec.runtime.workers_max,
                            .servers = request_.spec.runtime.servers,
                            .has_follower = FollowersOf(request_.spec.training) > 0,
+                           .has_reader = IsStreamed(request_.spec.training),
                            .slots = MostMembersOf(request_.spec),
                            .bind_cores = request_.bind_cores,
                            .mlflow = request_.mlflow,
@@ -370,6 +371,7 @@ class TrainRun {
           {{"process", report.process}, {"point", Json::parse(report.json).value("point", "")}});
     if (IsNoteOfCoordinator(report)) ShowEvent("note", report.text, Json::object());
     if (report.event == "prepares") OnPrepares(report);
+    if (report.event == "stream") EmitStream(report);
     if (report.event == "sample" && !report.text.empty())
       result_.sample = PrintableLines(report.text);
     if (!report.step) return;
@@ -414,6 +416,15 @@ class TrainRun {
                             : absl::StrCat(report.process, " ", Printable(report.text));
     if (!report.text.empty() || !std::exchange(told_prepares_, true)) screen_.Say(text);
     screen_.Emit(Text(Json({{"event", "prepares"}, {"text", text}, {"process", report.process}})));
+  }
+
+  void EmitStream(const ProcessReport& report) {
+    if (!screen_.json()) return;
+    const Json told = Json::parse(report.json, nullptr, /*allow_exceptions=*/false);
+    const auto positions = told.find("positions");
+    if (positions == told.end() || !positions->is_number_unsigned()) return;
+    screen_.Emit(
+        Text(Json({{"event", "stream"}, {"process", report.process}, {"positions", *positions}})));
   }
 
   void AddDetails(Progress& progress) const {

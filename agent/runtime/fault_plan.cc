@@ -22,6 +22,7 @@ constexpr double kLongestSeconds = 1e6;
 bool IsTarget(absl::string_view name, const ProcessCounts& processes) {
   if (name == kRandomWorker || name == kCoordinatorKey.name) return true;
   if (name == kFollowerName) return processes.has_follower;
+  if (name == kReaderName) return processes.has_reader;
   const bool is_worker = absl::ConsumePrefix(&name, "worker-");
   if (!is_worker && !absl::ConsumePrefix(&name, "server-")) return false;
   int number = 0;
@@ -40,6 +41,7 @@ std::string Targets(const ProcessCounts& processes) {
   std::vector<std::string> all = Range("worker", processes.workers);
   for (std::string& servers : Range("server", processes.servers)) all.push_back(std::move(servers));
   if (processes.has_follower) all.emplace_back(kFollowerName);
+  if (processes.has_reader) all.emplace_back(kReaderName);
   all.insert(all.end(), {kCoordinatorKey.name, kRandomWorker});
   return absl::StrJoin(all, ", ");
 }

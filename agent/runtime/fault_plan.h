@@ -17,12 +17,13 @@
 
 namespace muster::agent {
 
-// The processes of a job besides the coordinator: worker-0 …, server-0 …, follower-0. Of a cluster
-// whose jobs are not known yet, the most that a job may have.
+// The processes of a job besides the coordinator: worker-0 …, server-0 …, follower-0, reader-0. Of
+// a cluster whose jobs are not known yet, the most that a job may have.
 struct ProcessCounts {
   int workers = 0;
   int servers = 0;
   bool has_follower = false;  // follower-0
+  bool has_reader = false;    // reader-0
 };
 
 // kInvalidArgument: names place, field, what was found and what is allowed; also where a fault

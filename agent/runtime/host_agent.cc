@@ -340,7 +340,8 @@ std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) {
 
 std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) {
   const ProcessKey& key = spawn.key;
-  const char* program = spawn.role == Role::kServer ? "/muster-server" : "/muster-worker";
+  const bool is_worker = spawn.role == Role::kWorker || spawn.role == Role::kFollower;
+  const char* program = is_worker ? "/muster-worker" : "/muster-server";
   std::vector<std::string> command = {options_.programs + program,
                                       "--coordinator",
                                       link_.FromWhatAnswered(),
@@ -360,9 +361,10 @@ std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) {
                                       absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key))};
   if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
   if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
-  if (spawn.role == Role::kServer) return command;
+  if (spawn.role == Role::kReader) command.push_back("--read");
+  if (!is_worker) return command;
   if (spawn.role == Role::kFollower) command.push_back("--follow");
-  command.insert(command.end(), {"--dir", folder_.job(key.job)});  // a server has no files there
+  command.insert(command.end(), {"--dir", folder_.job(key.job)});  // others have no files there
   for (const std::string& folder : options_.plugins)
     command.insert(command.end(), {"--plugins", folder});
   return command;

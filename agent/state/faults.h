@@ -23,7 +23,7 @@ inline constexpr Duration kNoStepPatience = std::chrono::seconds(60);
 struct Fault {
   enum class Kind { kKill, kPause };
   Kind kind = Kind::kKill;
-  std::string target;  // "worker-1", "server-0", "coordinator" or kRandomWorker
+  std::string target;  // a member's name, "coordinator" or kRandomWorker
   // The job whose process and whose steps are meant; empty: whichever has them.
   std::string job{};
   // Exactly one of the three says when: at the first completed step from `at_step` on; `at_time`

@@ -18,7 +18,7 @@ struct LogLine {
 
 bool IsMember(absl::string_view word) {
   return absl::StartsWith(word, "worker-") || absl::StartsWith(word, "server-") ||
-         absl::StartsWith(word, "follower-");
+         absl::StartsWith(word, "follower-") || absl::StartsWith(word, "reader-");
 }
 
 // TIME LEVEL PROGRAM [MEMBER] TEXT, or an object. Nothing: it is no line of a log.

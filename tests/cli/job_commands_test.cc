@@ -40,13 +40,15 @@ class JobCommandsTest : public ::testing::Test {
   }
   ~JobCommandsTest() override { std::filesystem::remove_all(cluster_); }
 
-  // Of two workers, of which worker-0 has joined while it runs.
+  // Of two workers, of which worker-0 has joined while it runs; the one called streams has a
+  // stream.
   static std::string JobJson(const std::string& id, const std::string& state,
                              int64_t first_start = 1) {
     return absl::StrCat(R"({"id":")", id, R"(","state":")", state, R"(","first_start":)",
                         first_start, R"(,"reason":"view 1 forms","exit_code":)",
                         state == "done" ? 0 : 67, R"(,"steps":4,"spec":{"task":"counting",)",
-                        R"("steps":4,"resume":"never","workers":{"min":1,"max":2}},)",
+                        R"("steps":4,"resume":"never","workers":{"min":1,"max":2})",
+                        id == "streams" ? R"(,"data":{"format":"stream"}},)" : "},",
                         state == "running" ? R"("members":[{"name":"worker-0"}],)" : "",
                         R"("checkpoints":[{"lineage":1,"step":4},{"lineage":1,"step":8}]})");
   }
@@ -629,6 +631,22 @@ TEST_F(JobCommandsTest, ToFollowAMemberThatNeverComesIsAnError) {
             1);
   EXPECT_THAT(err_.str(),
               HasSubstr("job runs has no member worker-2; it asks for at most 2 workers"));
+}
+
+TEST_F(JobCommandsTest, OnlyAJobWithAStreamHasAReaderThatMayStillCome) {
+  SetState("streams", "running");
+  const auto follow = [&](const std::string& job) {
+    SetPages({R"({"lines":[{"member":"reader-0","line":"reads"}],"next":"1~x","over":true})"});
+    return Run({.command = Command::kLogs,
+                .job = job,
+                .has_to = true,
+                .member = "reader-0",
+                .follow = true});
+  };
+  EXPECT_EQ(follow("streams"), 0) << err_.str();
+  EXPECT_EQ(out_.str(), "reads\n");
+  EXPECT_EQ(follow("runs"), 1);
+  EXPECT_THAT(err_.str(), HasSubstr("job runs has no member reader-0"));
 }
 
 TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {

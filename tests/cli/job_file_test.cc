@@ -147,6 +147,15 @@ TEST(SpecFileTest, RelativeDataIsTakenFromWhereTheCommandRuns) {
                           (here.parent_path() / "x").string(), "/whole/"));
 }
 
+TEST(SpecFileTest, SoIsTheFolderOfAStream) {
+  JobSpec spec;
+  MakePathsWhole(spec);
+  EXPECT_EQ(spec.runtime.stream.path, "") << "it has none";
+  spec.runtime.stream.path = "feed/";
+  MakePathsWhole(spec);
+  EXPECT_EQ(spec.runtime.stream.path, (std::filesystem::current_path() / "feed").string());
+}
+
 TEST(SpecFileTest, AModelThatNoJobMayHaveIsRefused) {
   const std::string path = MakeFolder() + "/spec.yaml";
   std::ofstream(path) << "task: counting\nsteps: 1\ndata: {samples: 1099511627776}\n";

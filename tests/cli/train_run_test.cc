@@ -695,6 +695,20 @@ TEST_F(JobRunTest, HowFarAWorkerIsThatPreparesIsSaidEachTime) {
   EXPECT_THAT(out_.str(), HasSubstr("worker-1 prepares: 50 %, \\x1b[31mhalf\n"));
 }
 
+TEST_F(JobRunTest, HowManySamplesOfAStreamAreSafeIsForPrograms) {
+  on_start_ = [this](HandCluster& cluster) {
+    for (const char* line : {R"({"event":"stream","positions":7})", R"({"event":"stream"})",
+                             R"({"event":"stream","positions":-1})"})
+      cluster.events.on_report({.process = "reader-0", .event = "stream", .json = line});
+    cluster.Post([&] { Become("done", 0); });
+  };
+  EXPECT_EQ(TrainJson(), 0);
+  std::erase_if(objects_, [](const nlohmann::json& object) { return object["event"] != "stream"; });
+  ASSERT_EQ(objects_.size(), 1u) << "what has no such number is not told";
+  EXPECT_EQ(objects_[0]["process"], "reader-0");
+  EXPECT_EQ(objects_[0]["positions"], 7);
+}
+
 TEST_F(JobRunTest, CtrlCStopsAfterACheckpoint) {
   on_start_ = [](HandCluster& cluster) {
     cluster.events.on_coordinator(true);
@@ -1168,6 +1182,7 @@ TEST_F(JobRunTest, TheClusterLearnsWhomFaultsMayName) {
   EXPECT_EQ(options_.workers, 3);
   EXPECT_EQ(options_.servers, 2);
   EXPECT_FALSE(options_.has_follower);
+  EXPECT_FALSE(options_.has_reader);
   EXPECT_EQ(options_.slots, 5);
 }
 
@@ -1177,6 +1192,15 @@ TEST_F(JobRunTest, AFollowerHasASlotAndMayBeNamed) {
   Set([&](Answers& a) { a.refuse = absl::InvalidArgumentError("enough"); });
   Run();
   EXPECT_TRUE(options_.has_follower);
+  EXPECT_EQ(options_.slots, 4);
+}
+
+TEST_F(JobRunTest, AReaderHasASlotAndMayBeNamed) {
+  spec_.runtime.workers_max = 3;
+  spec_.training.stream = StreamFrom::kFolder;
+  Set([&](Answers& a) { a.refuse = absl::InvalidArgumentError("enough"); });
+  Run();
+  EXPECT_TRUE(options_.has_reader);
   EXPECT_EQ(options_.slots, 4);
 }
 

@@ -63,6 +63,22 @@ TEST(FaultPlanTest, NamesTheFollowerOfAJobThatHasOne) {
       HasSubstr("it has: worker-0 to worker-2, server-0, follower-0, coordinator, random worker"));
 }
 
+TEST(FaultPlanTest, NamesTheReaderOfAJobThatHasOne) {
+  ProcessCounts processes = kProcesses;
+  processes.has_reader = true;
+  const char plan[] = "- {at_step: 2, pause: reader-0, for_seconds: 1}";
+  const auto read = ParseFaultPlan(plan, "plan.yaml", processes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->faults.at(0).target, "reader-0");
+  EXPECT_THAT(std::string(ParseFaultPlan(plan, "plan.yaml", kProcesses).status().message()),
+              HasSubstr("'reader-0' is not a process of this job"));
+  EXPECT_THAT(
+      std::string(ParseFaultPlan("- {at_step: 1, kill: reader-1}", "plan.yaml", processes)
+                      .status()
+                      .message()),
+      HasSubstr("it has: worker-0 to worker-2, server-0, reader-0, coordinator, random worker"));
+}
+
 struct BadPlan {
   std::string yaml;
   std::string says;

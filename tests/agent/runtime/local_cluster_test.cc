@@ -79,7 +79,7 @@ class LocalClusterTest : public ::testing::Test {
   }
   void Want(int64_t start) {
     const JobProcesses job{
-        "j", StartNumber(start), {{"worker-0", Role::kWorker}}, StartNumber(goes_on_ ? 1 : start)};
+        "j", StartNumber(start), {{member_, role_}}, StartNumber(goes_on_ ? 1 : start)};
     session_->Send({.header = Encode(ToAgent(Wanted{{job}})), .payload = {}});
   }
   void OnExit(const NoteExit& note) {
@@ -111,6 +111,8 @@ class LocalClusterTest : public ::testing::Test {
     return times;
   }
 
+  std::string member_ = "worker-0";
+  Role role_ = Role::kWorker;
   bool folder_goes_ = false;                            // with the job
   bool starts_again_ = false;                           // its process does, and no job is submitted
   std::function<void()> on_worker;                      // has started
@@ -237,6 +239,23 @@ TEST_F(LocalClusterTest, MetricsMayBeServedElsewhere) {
   std::ostringstream lines;
   lines << log.rdbuf();
   EXPECT_THAT(lines.str(), testing::HasSubstr(" --metrics 127.0.0.2:9000"));
+}
+
+// Which program each is, and that it is told what it is to be.
+TEST_F(LocalClusterTest, AReaderIsTheProgramOfServersThatIsToldToRead) {
+  member_ = kReaderName;
+  role_ = Role::kReader;
+  MakeProgram("muster-server", "echo \"$0\" \"$@\"; exit 0");
+  MakeProgram("muster-worker", "exit 64");
+  cluster_->Start();
+  RunUntilQuit(*loop_);
+  std::ifstream log(cluster_->folder().LogFile({"j", kReaderName}));
+  std::ostringstream lines;
+  lines << log.rdbuf();
+  EXPECT_THAT(lines.str(), testing::StartsWith(folder_ + "/muster-server --coordinator "));
+  EXPECT_THAT(lines.str(), testing::HasSubstr(" --name reader-0 "));
+  EXPECT_THAT(lines.str(), testing::HasSubstr(" --read\n"));
+  EXPECT_THAT(lines.str(), testing::Not(testing::HasSubstr(" --dir ")));
 }
 
 // It would wait without end. Nobody but the agent knows the address yet.

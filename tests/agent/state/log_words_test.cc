@@ -12,6 +12,8 @@ TEST(LogWords, WhyIsWhatTheFirstErrorSays) {
       WhyOf("t info muster-worker worker-0 b\nt error muster-worker worker-0 data.paths: gone\n"
             "t error muster-worker worker-0 later"),
       "data.paths: gone");
+  EXPECT_EQ(WhyOf("t error muster-server reader-0 feed/b: it is no file\n"),
+            "feed/b: it is no file");
   EXPECT_EQ(WhyOf("t error muster-coordinator --listen: taken\n"), "--listen: taken");
   EXPECT_EQ(WhyOf("{\"level\":\"info\",\"text\":\"b\"}\n"
                   "{\"level\":\"error\",\"text\":\"gone\"}\n{\"level"),
