@@ -31,6 +31,7 @@
 #include "cli/tensorboard.h"
 #include "cli/tokens.h"
 #include "cli/train_run.h"
+#include "lib/base/amount_text.h"
 #include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
@@ -769,6 +770,20 @@ std::string InsideText(const JobAnswer& job) {
                       has_reason ? Printable(job.reason) : "", "\n");
 }
 
+// Which files may be removed: those before the one that was begun last, or all.
+std::string StreamText(const StreamAnswer& stream) {
+  std::string text = stream.end >= 0 ? absl::StrCat("ended after ", Plural(stream.end, "sample"))
+                                     : absl::StrCat(Plural(stream.positions, "sample"), " so far");
+  if (stream.trimmed > 0)
+    absl::StrAppend(&text, ", those before ", stream.trimmed, " are not kept any more");
+  absl::StrAppend(&text, "; ", Bytes(static_cast<double>(stream.spool_bytes)), " on the disk");
+  if (!stream.file.empty())
+    absl::StrAppend(&text, "; all files",
+                    stream.end >= 0 ? "" : absl::StrCat(" before ", Printable(stream.file)),
+                    " are taken");
+  return absl::StrCat("  stream: ", text, "\n");
+}
+
 std::string MemberText(const MemberAnswer& member) {
   std::string text = absl::StrCat("  ", Printable(member.name), " on ",
                                   Printable(member.host.empty() ? member.node : member.host), ": ",
@@ -782,6 +797,7 @@ std::string MemberText(const MemberAnswer& member) {
 std::string JobText(const JobAnswer& job) {
   std::string text = absl::StrCat("job ", job.id, " is ", job.state, ": ", ProgressText(job), "\n",
                                   ReasonText(job), WaitsText(job), SamplesText(job));
+  if (job.stream) text += StreamText(*job.stream);
   if (!job.parent.empty()) absl::StrAppend(&text, "  forked from ", job.parent, "\n");
   if (job.checkpoint_step >= 0)
     absl::StrAppend(&text, "  newest checkpoint: step ", job.checkpoint_step, "\n");

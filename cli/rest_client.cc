@@ -100,6 +100,18 @@ MemberAnswer MemberFrom(const Json& object) {
   return member;
 }
 
+std::optional<StreamAnswer> StreamIn(const Json& object) {
+  const auto found = object.find("stream");
+  if (found == object.end() || !found->is_object()) return std::nullopt;
+  StreamAnswer stream;
+  Read(*found, "positions", stream.positions);
+  Read(*found, "end", stream.end);
+  Read(*found, "trimmed", stream.trimmed);
+  Read(*found, "spool_bytes", stream.spool_bytes);
+  Read(*found, "file", stream.file);
+  return stream;
+}
+
 void ReadProcesses(const Json& spec, JobAnswer& job) {
   Read(spec, "servers", job.servers);
   if (const auto measured = spec.find("validation");
@@ -177,6 +189,7 @@ JobAnswer StatusFrom(const Json& object) {
     Read(entry, "step", saved.step);
   }
   job.parent = ParentIn(object);
+  job.stream = StreamIn(object);
   if (const auto spec = object.find("spec"); spec != object.end() && spec->is_object()) {
     ReadProcesses(*spec, job);
     job.spec = Text(*spec);

@@ -30,6 +30,15 @@ struct MemberAnswer {
   int64_t lanes = 0;
 };
 
+// Of a job with a stream.
+struct StreamAnswer {
+  int64_t positions = 0;    // samples that came
+  int64_t end = -1;         // how many there are in all; -1: that is not known yet
+  int64_t trimmed = 0;      // those below it are not kept any more
+  int64_t spool_bytes = 0;  // of those that are
+  std::string file;         // of a folder, the last that was begun; empty: none
+};
+
 struct CheckpointAnswer {
   int64_t lineage = 0;
   int64_t step = 0;
@@ -74,9 +83,10 @@ struct JobAnswer {
   int64_t servers = 0;
   bool has_follower = false;  // follower-0
   bool has_reader = false;    // reader-0
-  std::string spec;           // as JSON
-  std::string parent;         // of a fork, for people: what it began with; empty: it is none
-  std::string json;           // as it came
+  std::optional<StreamAnswer> stream{};
+  std::string spec;    // as JSON
+  std::string parent;  // of a fork, for people: what it began with; empty: it is none
+  std::string json;    // as it came
 };
 
 // done, stopped, failed, cancelled: nothing more happens by itself.

@@ -76,6 +76,22 @@ TEST(RemoteTest, AJobReadsWell) {
             "  worker-0 on here: active, 3 lanes, lane 2 of 3\n");
 }
 
+TEST(RemoteTest, HowFarAStreamIsAndWhichFilesMayBeRemovedIsShown) {
+  const auto text = [](const std::string& stream) {
+    return JobText(
+        ParseJobAnswer(R"({"id":"j","state":"running","stream":)" + stream + "}").value());
+  };
+  EXPECT_THAT(text(R"({"positions":33,"end":null,"trimmed":0,"spool_bytes":1536,"file":""})"),
+              HasSubstr("  stream: 33 samples so far; 1.5 KiB on the disk\n"));
+  EXPECT_THAT(
+      text(R"({"positions":33,"end":null,"trimmed":16,"spool_bytes":7,"file":"b\u001b"})"),
+      HasSubstr("  stream: 33 samples so far, those before 16 are not kept any more; 7 B on the "
+                "disk; all files before b\\x1b are taken\n"));
+  EXPECT_THAT(text(R"({"positions":1,"end":1,"trimmed":0,"spool_bytes":0,"file":"b"})"),
+              HasSubstr("  stream: ended after 1 sample; 0 B on the disk; all files are taken\n"));
+  EXPECT_THAT(text("null"), Not(HasSubstr("stream")));
+}
+
 TEST(RemoteTest, AJobThatIsDoneWithoutADigestSaysWhy) {
   const auto text = [](const std::string& digest, const std::string& state) {
     return JobText(
