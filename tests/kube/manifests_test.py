@@ -38,7 +38,7 @@ TOGETHER = {
 MADE = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
 # With a coordinator that makes pods.
 HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/data", "overlays/plugins",
-             *(f"overlays/{name}" for name in MADE))
+             "overlays/streams", *(f"overlays/{name}" for name in MADE))
 # In which overlays pods may do more than the restricted level lets them, and what.
 PRIVILEGED = {name: "IPC_LOCK" for name, (_, components) in MADE.items() if "rdma" in components}
 # What whoever applies an overlay makes first in the namespace of jobs, and what the base leaves to an overlay.
@@ -96,6 +96,7 @@ def copied(into):
             put_overlay(copy_of, name, beside, components)
         put_data(copy_of)
         put_plugins(copy_of)
+        put_streams(copy_of)
     return copy_of
 
 
@@ -115,6 +116,12 @@ def put_plugins(copy_of):
     """The overlay of the section about plug-ins, likewise."""
     claim, more, kustomization = written("Plug-ins")
     put_mounted(copy_of, "plugins", more, {"plugins.yaml": claim, "kustomization.yaml": kustomization})
+
+
+def put_streams(copy_of):
+    """The overlay of the section about streams, likewise."""
+    claim, more, kustomization = written("Streams")
+    put_mounted(copy_of, "streams", more, {"streams.yaml": claim, "kustomization.yaml": kustomization})
 
 
 def put_mounted(copy_of, name, more, files):
@@ -321,6 +328,14 @@ class Built(unittest.TestCase):
         self.assertIn({"name": "plugins", "mountPath": PLUGIN_FOLDER, "readOnly": True}, container["volumeMounts"])
         self.assertIn(("PersistentVolumeClaim", "plugins"), needed_by(pod))
 
+    def test_files_of_streams_are_mounted_in_launched_pods_as_the_document_says(self):
+        objects = self.made["overlays/streams"]
+        pod = next(launched_pods(objects))
+        container, = pod["spec"]["containers"]
+        self.assertIn({"name": "streams", "mountPath": "/streams", "readOnly": True}, container["volumeMounts"])
+        self.assertIn(("PersistentVolumeClaim", "streams"), needed_by(pod))
+        self.assertEqual(one(objects, "PersistentVolumeClaim", "streams")["spec"]["accessModes"], ["ReadWriteMany"])
+
     def test_a_queue_covers_what_pods_ask_for(self):
         """One that does not cover a resource admits no job that asks for it."""
         seen = set()
@@ -441,7 +456,7 @@ class Manifests(ClusterTest):
         for account in ("muster-worker", "muster-coordinator"):
             for each in (namespace, privileged):
                 self.cluster.kubectl("create", "serviceaccount", "-n", each, account)
-        for folder in (*FOLDERS, *(f"overlays/{name}" for name in ("data", "plugins", *MADE))):
+        for folder in (*FOLDERS, *(f"overlays/{name}" for name in ("data", "plugins", "streams", *MADE))):
             with self.subTest(folder):
                 of_any = folder in OF_ANY_NAMESPACE
                 objects = self.cluster.objects(copied(self.cluster.folder) / folder, namespace if of_any else None)
