@@ -73,6 +73,18 @@ TEST(Launch, QuotasGrantInTheOrderOfTheQueueAndTakeNothingBack) {
   EXPECT_THAT(DecideLaunches(all, {}).grants, SizeIs(5));
 }
 
+TEST(Launch, TheReaderOfAStreamHasAHostAndCountsForTheQuota) {
+  JobJournal job = Waiting("job", 1, 2);
+  job.spec.training.stream = StreamFrom::kFolder;
+  const auto decide = [&job](int32_t slots) {
+    return DecideLaunches({&job}, {{kDefaultNamespace, Quota{.slots = slots}}});
+  };
+  EXPECT_THAT(decide(2).waits["job"], HasSubstr("needs 3 slots; the quota of namespace default"));
+  EXPECT_THAT(decide(3).grants, ElementsAre("job"));
+  job.launch = {.number = 1, .hosts = 2, .is_elastic = true};
+  EXPECT_EQ(LaunchOf("cluster", job, /*most=*/100).hosts, 3);
+}
+
 Settings WithLauncher() {
   Settings settings;
   settings.launches = true;
