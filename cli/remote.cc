@@ -773,7 +773,7 @@ std::string InsideText(const JobAnswer& job) {
 // Which files may be removed: those before the one that was begun last, or all.
 std::string StreamText(const StreamAnswer& stream) {
   std::string text = stream.end >= 0 ? absl::StrCat("ended after ", Plural(stream.end, "sample"))
-                                     : absl::StrCat(Plural(stream.positions, "sample"), " so far");
+                                     : absl::StrCat(Plural(stream.samples, "sample"), " so far");
   if (stream.trimmed > 0)
     absl::StrAppend(&text, ", those before ", stream.trimmed, " are not kept any more");
   absl::StrAppend(&text, "; ", Bytes(static_cast<double>(stream.spool_bytes)), " on the disk");

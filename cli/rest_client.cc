@@ -104,7 +104,7 @@ std::optional<StreamAnswer> StreamIn(const Json& object) {
   const auto found = object.find("stream");
   if (found == object.end() || !found->is_object()) return std::nullopt;
   StreamAnswer stream;
-  Read(*found, "positions", stream.positions);
+  Read(*found, "samples", stream.samples);
   Read(*found, "end", stream.end);
   Read(*found, "trimmed", stream.trimmed);
   Read(*found, "spool_bytes", stream.spool_bytes);

@@ -32,7 +32,7 @@ struct MemberAnswer {
 
 // Of a job with a stream.
 struct StreamAnswer {
-  int64_t positions = 0;    // samples that came
+  int64_t samples = 0;      // that came
   int64_t end = -1;         // how many there are in all; -1: that is not known yet
   int64_t trimmed = 0;      // those below it are not kept any more
   int64_t spool_bytes = 0;  // of those that are

@@ -81,13 +81,13 @@ TEST(RemoteTest, HowFarAStreamIsAndWhichFilesMayBeRemovedIsShown) {
     return JobText(
         ParseJobAnswer(R"({"id":"j","state":"running","stream":)" + stream + "}").value());
   };
-  EXPECT_THAT(text(R"({"positions":33,"end":null,"trimmed":0,"spool_bytes":1536,"file":""})"),
+  EXPECT_THAT(text(R"({"samples":33,"end":null,"trimmed":0,"spool_bytes":1536,"file":null})"),
               HasSubstr("  stream: 33 samples so far; 1.5 KiB on the disk\n"));
   EXPECT_THAT(
-      text(R"({"positions":33,"end":null,"trimmed":16,"spool_bytes":7,"file":"b\u001b"})"),
+      text(R"({"samples":33,"end":null,"trimmed":16,"spool_bytes":7,"file":"b\u001b"})"),
       HasSubstr("  stream: 33 samples so far, those before 16 are not kept any more; 7 B on the "
                 "disk; all files before b\\x1b are taken\n"));
-  EXPECT_THAT(text(R"({"positions":1,"end":1,"trimmed":0,"spool_bytes":0,"file":"b"})"),
+  EXPECT_THAT(text(R"({"samples":1,"end":1,"trimmed":0,"spool_bytes":0,"file":"b"})"),
               HasSubstr("  stream: ended after 1 sample; 0 B on the disk; all files are taken\n"));
   EXPECT_THAT(text("null"), Not(HasSubstr("stream")));
 }
