@@ -521,7 +521,8 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged, 
   const Catalogue catalogue(*kv_);
   for (const JobJournal& job : recovered.jobs) {
     MUSTER_RETURN_IF_ERROR(LoadLedger(job, recovered));
-    if (IsStreamed(job.spec.training)) {
+    // Of one that is being deleted some rows may be gone already, and nobody asks for them.
+    if (IsStreamed(job.spec.training) && !job.deleting) {
       MUSTER_ASSIGN_OR_RETURN(const StreamRows rows, StreamOf(job.id));
       if (rows.mark.end && *rows.mark.end != StreamFacts(rows).positions())
         return Damaged(absl::StrCat("the stream of job ", job.id),
@@ -741,6 +742,7 @@ absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
 
 absl::StatusOr<StreamRows> Journal::StreamOf(const std::string& job) const {
   StreamRows rows;
+  std::vector<SpoolSegment> segments;
   absl::Status status;
   const std::string what = absl::StrCat("the stream of job ", job);
   const std::string prefix = LedgerPrefix(job, kStreamSegment);
@@ -750,9 +752,10 @@ absl::StatusOr<StreamRows> Journal::StreamOf(const std::string& job) const {
         status = segment.status();
         if (status.ok() && key != StreamKey(job, segment->number))
           status = absl::DataLossError("a segment stands under another number");
-        if (status.ok()) status = AddFacts(rows.segments, {*segment});
+        if (status.ok()) segments.push_back(*segment);
         return status.ok();
       }));
+  if (status.ok()) status = AddFacts(rows.segments, segments);
   if (!status.ok()) return Damaged(what, status.message());
   const auto mark = kv_->Get(kLedger, LedgerPrefix(job, kStreamMark));
   if (absl::IsNotFound(mark.status()) && rows.segments.empty()) return rows;

@@ -641,6 +641,41 @@ TEST(Journal, TellsWhatIsWrongWithTheRowsOfAStream) {
   }
 }
 
+// Rows are erased kind by kind, and a coordinator may die in between.
+TEST(Journal, LoadsAJobWhoseDeletionWasCutShortAmongTheRowsOfItsStream) {
+  for (const char erased : {'s', 'p'}) {
+    const auto kv = OpenMemory(JournalFamilies());
+    {
+      const auto journal = OpenOn(*kv);
+      ASSERT_TRUE(journal.ok());
+      JobJournal job = EverythingSet();
+      job.spec.training.data.samples = 0;
+      job.spec.training.data.format = DataFormat::kStream;
+      job.spec.training.data.fields = {{"x", TensorType::kFloat32, {}}};
+      job.spec.training.stream = StreamFrom::kFolder;
+      job.spec.runtime.stream.path = "/in";
+      ASSERT_TRUE(job.deleting);
+      const PersistStream rows{"a", {kFirstSegment, kSecondSegment}, {}, {.end = 7}};
+      ASSERT_TRUE((*journal)->Write({PersistJob{job}, rows}, 1).ok());
+    }
+    std::string prefix = "a";
+    prefix.push_back('\0');
+    prefix.push_back(erased);
+    Batch batch;
+    ASSERT_TRUE(kv->Scan("ledger", prefix, PrefixEnd(prefix),
+                         [&](absl::string_view key, absl::string_view) {
+                           batch.Delete("ledger", key);
+                           return true;
+                         })
+                    .ok());
+    ASSERT_FALSE(batch.empty());
+    ASSERT_TRUE(kv->Write(batch).ok());
+    const auto found = LoadFrom(*kv);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ(found->jobs.size(), 1u);
+  }
+}
+
 TEST(Journal, KnowsWhenThingsHappened) {
   const auto kv = OpenMemory(JournalFamilies());
   const auto journal = OpenOn(*kv);
