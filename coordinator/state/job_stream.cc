@@ -211,9 +211,12 @@ std::optional<Step> JobRun::OldestToGoBackTo() const {
   int32_t newer = 0;
   bool has_finite = false;
   for (auto m = all.rbegin(); m != all.rend(); ++m) {
-    const bool is_usable = OnAncestry(journal_.lineages, m->lineage, m->step) &&
-                           !checkpoints_.IsPassedOver(m->lineage, m->step) && !IsTrimmed(m->step);
-    if (!is_usable) continue;
+    if (!OnAncestry(journal_.lineages, m->lineage, m->step) || IsTrimmed(m->step)) continue;
+    // It takes no other's turn, and may be read again, by another start.
+    if (checkpoints_.IsPassedOver(m->lineage, m->step)) {
+      if (newer < keep) oldest = std::min(oldest.value_or(m->step), m->step);
+      continue;
+    }
     const bool is_newest_finite = !has_finite && IsFinite(*m);
     has_finite |= is_newest_finite;
     if (newer++ < keep || is_newest_finite || IsToBeMeasured(m->step))

@@ -37,6 +37,12 @@ std::optional<NotForked> WhyNotForked(const TrainingSpec& parent, Step step,
   if (fork.task != parent.task)
     return NotForked{"task", absl::StrCat("'", fork.task, "' is not the parent's, which is ",
                                           parent.task, ": a fork has the same model")};
+  if (IsStreamed(parent) && IsStreamed(fork) && step > Step(0))
+    return NotForked{
+        "initial.parent.step",
+        absl::StrCat("after ", step.value(),
+                     " steps the parent was amid its stream, whose samples are kept for "
+                     "the parent alone; submit another job, with initial.file")};
   const ParentState& asked = *fork.initial.parent;
   const int64_t updates = UpdatesOf(parent, step, fork);
   if (asked.updates && *asked.updates != 0 && *asked.updates != updates)

@@ -47,6 +47,16 @@ TEST_P(ForkChangeTest, IsAllowedOrRefusedByItsField) {
   EXPECT_EQ(why_not ? why_not->field : "", GetParam().refused) << (why_not ? why_not->why : "");
 }
 
+TEST(Fork, OfAJobAmidItsStreamHasNoSamples) {
+  TrainingSpec parent = Parent(), fork = ForkOfParent();
+  fork.stream = StreamFrom::kSocket;
+  EXPECT_FALSE(WhyNotForked(parent, Step(40), fork)) << "its stream begins with it";
+  parent.stream = StreamFrom::kFolder;
+  EXPECT_FALSE(WhyNotForked(parent, Step(0), fork));
+  ASSERT_TRUE(WhyNotForked(parent, Step(40), fork));
+  EXPECT_EQ(WhyNotForked(parent, Step(40), fork)->field, "initial.parent.step");
+}
+
 const std::vector<Change> kChanges = {
     Change{"Nothing", [](TrainingSpec&) {}},
     Change{"Batch", [](TrainingSpec& t) { t.batch = 7; }},
