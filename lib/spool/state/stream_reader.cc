@@ -81,6 +81,7 @@ void StreamReader::Begin(const SpoolFrom& from, StreamReaderActions& out) {
 void StreamReader::Learn(uint64_t positions, uint64_t needed, uint64_t room,
                          StreamReaderActions& out) {
   limit_ = std::min(kMostSamples, std::max(needed, room));
+  room_ = room;
   if (told_ && !told_->end && positions >= EndOf(*told_)) told_.reset();
   if (positions <= facts_) return;
   facts_ = positions;
@@ -105,7 +106,8 @@ void StreamReader::On(const SamplesCame& came, Time, StreamReaderActions& out) {
   asks_source_ = false;
   if (came.count > 0) {
     if (!segment_) {
-      segment_ = Segment{.number = next_number_, .first = taken_};
+      last_most_ = MostOfNext();
+      segment_ = Segment{.number = next_number_, .first = taken_, .most = last_most_};
       out.emplace_back(OpenSegment{segment_->number, segment_->first});
     }
     out.emplace_back(AppendSamples{});
@@ -161,7 +163,7 @@ void StreamReader::Advance(Time now, StreamReaderActions& out) {
   Sync(now, out);
   // One that is full or has failed, and whose samples are all facts, is done with.
   if (segment_ && !told_ && segment_->appended == segment_->synced && facts_ == Synced() &&
-      (segment_->closed || segment_->appended >= options_.segment_samples)) {
+      IsFull(*segment_)) {
     next_number_ = segment_->number + 1;
     segment_.reset();
   }
@@ -170,6 +172,23 @@ void StreamReader::Advance(Time now, StreamReaderActions& out) {
 
 uint64_t StreamReader::Synced() const {
   return segment_ ? segment_->first + segment_->synced : taken_;
+}
+
+// Of segments there may be only so many. While the spool has room they are few, as all have a part
+// of its size. What is needed beyond that may be any number of samples until something is trimmed,
+// so each is twice as long as the one before: they stay few, and no file is much longer than what
+// is needed.
+uint64_t StreamReader::MostOfNext() const {
+  if (facts_ < room_) return options_.segment_samples;
+  return std::clamp(2 * last_most_, options_.segment_samples, kMostSamples);
+}
+
+uint64_t StreamReader::MostOf(const Segment& segment) const {
+  return facts_ < room_ ? options_.segment_samples : segment.most;
+}
+
+bool StreamReader::IsFull(const Segment& segment) const {
+  return segment.closed || segment.appended >= MostOf(segment);
 }
 
 void StreamReader::Tell(StreamReaderActions& out) {
@@ -188,7 +207,7 @@ void StreamReader::Tell(StreamReaderActions& out) {
 void StreamReader::Sync(Time now, StreamReaderActions& out) {
   if (!segment_ || syncs_ || segment_->appended == segment_->synced) return;
   const bool is_due = !last_sync_ || now - *last_sync_ >= options_.sync_every;
-  if (!is_due) return;
+  if (!is_due && !IsFull(*segment_)) return;  // nothing comes to a full one
   syncs_ = Syncing{segment_->appended, place_};
   last_sync_ = now;
   out.emplace_back(SyncSegment{});
@@ -196,9 +215,8 @@ void StreamReader::Sync(Time now, StreamReaderActions& out) {
 
 void StreamReader::Take(StreamReaderActions& out) {
   if (asks_source_ || has_end_ || retry_at_ || taken_ >= limit_) return;
-  const uint64_t left = !segment_          ? options_.segment_samples
-                        : segment_->closed ? 0
-                                           : options_.segment_samples - segment_->appended;
+  uint64_t left = MostOfNext();
+  if (segment_) left = IsFull(*segment_) ? 0 : MostOf(*segment_) - segment_->appended;
   const uint64_t most = std::min(left, limit_ - taken_);
   if (most == 0) return;
   asks_source_ = true;

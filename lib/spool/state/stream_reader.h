@@ -82,6 +82,7 @@ class StreamReader {
  public:
   struct Options {
     uint64_t segment_samples = 1;  // SamplesOfSegment
+    // More often where a segment is full.
     Duration sync_every = std::chrono::milliseconds(100);
     Duration first_retry = std::chrono::seconds(1);  // doubled each time …
     Duration last_retry = std::chrono::seconds(60);  // … up to this
@@ -106,6 +107,7 @@ class StreamReader {
     uint64_t first = 0;
     uint64_t appended = 0;
     uint64_t synced = 0;
+    uint64_t most = 0;    // so many it gets, where the spool has no room
     bool closed = false;  // nothing more is appended
   };
 
@@ -128,6 +130,9 @@ class StreamReader {
   void Sync(Time now, StreamReaderActions& out);
   void Take(StreamReaderActions& out);
   uint64_t Synced() const;  // positions below it are on the disk
+  uint64_t MostOfNext() const;  // samples of the next segment
+  uint64_t MostOf(const Segment& segment) const;
+  bool IsFull(const Segment& segment) const;
   void End(absl::Status status, StreamReaderActions& out);
 
   const Options options_;
@@ -136,6 +141,8 @@ class StreamReader {
   TermNumber term_{0};
   uint64_t facts_ = 0;
   uint64_t limit_ = 0;
+  uint64_t room_ = 0;           // positions for which the spool has room
+  uint64_t last_most_ = 0;      // `most` of the segment before
   uint64_t taken_ = 0;
   StreamPlace place_{};         // behind `taken_`
   StreamPlace synced_place_{};  // behind Synced()
