@@ -483,6 +483,7 @@ void JobRun::On(const Tick& tick) {
   if (!ended()) RetryLast();
   if (!ended()) RetryMeasured();
   if (!ended()) CheckpointByTime();
+  if (!ended()) EndWithoutSegments();
 }
 
 // Nothing was decided for so long, or longer. What members did meanwhile may still wait: their

@@ -262,6 +262,8 @@ class JobRun {
   void TellStream(const MemberId& member);
   void TellMembersOfStream(std::vector<SpoolSegment> news);
   bool StopsForWantOfData() const;
+  bool StandsForWantOfData() const;
+  void EndWithoutSegments();
   void StopHere();
   std::string WaitsForStream() const;
   std::optional<Step> OldestToGoBackTo() const;
@@ -354,6 +356,8 @@ class JobRun {
   std::optional<Incarnation> tidies_for_;  // the reader for which the spool is being swept
   std::optional<Incarnation> tidied_for_;  // or was
   std::optional<uint64_t> told_reader_;    // how far it may go, in its session
+  bool lacks_segments_ = false;            // what it said was not taken, until something is trimmed
+  std::optional<Time> stands_since_;       // and meanwhile no step is known
   LastCheckpoint last_;
   Time last_checkpoint_;
   std::optional<LastCheckpoint> measured_;  // commits of one that is to be measured, which failed

@@ -49,12 +49,8 @@ void JobRun::From(const MemberId& member, const Spooled& told) {
   if (journal_.ending.stop_asked || finishes_since_) return;
   const size_t before = stream_.segments().size();
   const absl::StatusOr<bool> is_new = stream_.Take(told, member.incarnation);
-  if (absl::IsResourceExhausted(is_new.status()))
-    return End(JobPhase::kFailed,
-               absl::StrCat(is_new.status().message(),
-                            ": its reader was started again too often between two checkpoints; "
-                            "the job can go on from its last one"),
-               kExitFailed);
+  lacks_segments_ = absl::IsResourceExhausted(is_new.status());
+  if (lacks_segments_) return;  // it says so again once something was trimmed
   if (!is_new.ok()) {
     const std::string why = absl::StrCat("what ", member.name, " says of the stream does not go ",
                                          "on from what is known: ", is_new.status().message());
@@ -165,7 +161,11 @@ void JobRun::TellMembersOfStream(std::vector<SpoolSegment> news) {
 // would be in it, and we take no more.
 bool JobRun::StopsForWantOfData() const {
   const JobEnding& ending = journal_.ending;
-  if (!HasStream() || !ending.stop_asked || ending.stop_at || ending.enough_at) return false;
+  return ending.stop_asked && !ending.stop_at && !ending.enough_at && StandsForWantOfData();
+}
+
+bool JobRun::StandsForWantOfData() const {
+  if (!HasStream()) return false;
   const bool is_active =
       journal_.view && !journal_.resumes && !change_ && journal_.view->number == journal_.number;
   const Step open = ledger_.recorded();
@@ -182,6 +182,21 @@ void JobRun::StopHere() {
   if (journal_.ending.is_late) return End(JobPhase::kFailed, WhyItIsLate(), kExitFailed);
   End(JobPhase::kStopped, "stopped before its first step",
       journal_.ending.gives_way ? kExitLater : kExitStopped);
+}
+
+// Nothing is trimmed without a newer checkpoint, which does not come without samples, but for one
+// that is being written.
+void JobRun::EndWithoutSegments() {
+  if (!lacks_segments_ || !StandsForWantOfData() || journal_.ending.stop_asked)
+    return stands_since_.reset();
+  if (!stands_since_) stands_since_ = now_;
+  if (now_ - *stands_since_ <= WithTimeForState(leadership_.settings.checkpoint_patience)) return;
+  End(JobPhase::kFailed,
+      absl::StrCat("the spool has ", stream_.segments().size(),
+                   " segments, and no more can be kept track of: its reader was started again too "
+                   "often between two checkpoints, which have to come more often; the job can go "
+                   "on from its last one"),
+      kExitFailed);
 }
 
 // "step 41 waits for samples of the stream, of which 2,620 have come"
@@ -234,6 +249,9 @@ void JobRun::TrimStream() {
   if (trimmed.empty()) return;
   Do(PersistStream{journal_.id, {}, trimmed, stream_.rows().mark});
   Do(TrimSpool{journal_.id, std::move(trimmed)});
+  const std::optional<MemberId> reader = Reader();
+  if (std::exchange(lacks_segments_, false) && reader && told_reader_)
+    return TellReaderWhence(*reader);
   TellReaderOfRoom();
 }
 

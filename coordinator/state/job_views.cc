@@ -445,6 +445,7 @@ void JobRun::Activate() {
   }
   GiveCommands();
   GiveMeasures();
+  TrimStream();  // the start before may have ended between a checkpoint and its trim
 }
 
 // Whether its workers have another file for the task is certain now, and from which step on: that
