@@ -256,6 +256,7 @@ void JobRun::On(const StartRun& start) {
   has_leavers_ = false;
   grown_ = now_;
   journal_.ending.digest.clear();  // of the start before
+  if (IsEmptyStream()) return EndEmptyStream();  // nobody would be there to say so again
   // What its parameters and data are good for, only a worker can say.
   if (journal_.environment)
     SetPhase(JobPhase::kStarting, kWaitsForMembers);

@@ -252,6 +252,8 @@ class JobRun {
   uint64_t PositionOf(Step step) const;
   bool NeedsReader() const;
   std::optional<MemberId> Reader() const;
+  bool IsEmptyStream() const;
+  void EndEmptyStream();
   void SayStreamEnd(uint64_t end);
   void LetReaderGo();
   SpoolFrom SpoolFromNow() const;

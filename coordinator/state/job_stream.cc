@@ -61,13 +61,18 @@ void JobRun::From(const MemberId& member, const Spooled& told) {
   std::vector<SpoolSegment> news;
   if (told.count > 0) news.push_back(stream_.segments().back());
   Do(PersistStream{journal_.id, news, {}, stream_.rows().mark});
-  if (stream_.known().end == uint64_t{0})
-    return End(JobPhase::kFailed, "the stream ended, and there is no sample in it", kExitBadData);
+  if (IsEmptyStream()) return EndEmptyStream();
   if (before == 0) Say("stream", "the first samples of the stream have come");
   AnswerReader(member);
   TellMembersOfStream(std::move(news));
   if (const auto& end = stream_.known().end) SayStreamEnd(*end);
   LetReaderGo();
+}
+
+bool JobRun::IsEmptyStream() const { return HasStream() && stream_.known().end == uint64_t{0}; }
+
+void JobRun::EndEmptyStream() {
+  End(JobPhase::kFailed, "the stream ended, and there is no sample in it", kExitBadData);
 }
 
 void JobRun::SayStreamEnd(uint64_t end) {

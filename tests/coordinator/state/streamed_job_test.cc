@@ -339,6 +339,15 @@ TEST(StreamedJob, WithoutASampleItFailsAsItsDataIsBad) {
   EXPECT_EQ(job.run.journal().ending.exit_code, kExitBadData);
 }
 
+TEST(StreamedJob, WithoutASampleItFailsAtItsNextStart) {
+  StoredJob stored = Streamed();
+  stored.stream.mark.end = 0;
+  JobRun run({"cluster", TermNumber(3), Settings()}, stored, kNow);
+  run.Handle(StartRun{StartNumber(2), PlacesOf(2)}, kNow);
+  EXPECT_EQ(run.journal().phase, JobPhase::kFailed);
+  EXPECT_EQ(run.journal().ending.exit_code, kExitBadData);
+}
+
 TEST(StreamedJob, AnOlderJournalAdmitsNobodyWhoWasToldOfMore) {
   StreamedJob job;
   job.JoinReader();
