@@ -399,8 +399,11 @@ bool JobRun::EndsWith(const ExitTold& told) {
   if (!exited.gave_up && !is_hopeless) return false;
   if (!exited.last_lines.empty())
     Say("process", absl::StrCat("the log of ", exited.name, " ends with:\n", exited.last_lines));
-  // No host would do better with a specification that is bad, and a reader may be bound to its own.
-  const bool is_bound = exited.name == kReaderName && !journal_.spec.runtime.stream.host.empty();
+  // No host would do better with a specification that is bad, and none with a source that is: it is
+  // the same one, or is not there. And a reader may be bound to its own host.
+  const bool is_bound =
+      exited.name == kReaderName && (!journal_.spec.runtime.stream.host.empty() ||
+                                     (!exited.gave_up && exited.exit_code == kExitBadData));
   if (told.may_move && !is_bound && (exited.gave_up || exited.exit_code != kExitBadConfiguration)) {
     LeaveOut(exited);
     return false;

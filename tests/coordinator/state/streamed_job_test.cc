@@ -391,6 +391,27 @@ TEST(StreamedJob, AReadersDeathTouchesNoView) {
   EXPECT_EQ(job.run.journal().phase, JobPhase::kRunning);
 }
 
+TEST(StreamedJob, ABadSourceEndsItThoughOtherHostsAreThere) {
+  for (const bool is_bad : {true, false}) {
+    JobRun run({"cluster", TermNumber(3), Settings()}, Streamed(), kNow);
+    Placements places = PlacesOf(2);
+    places[kReaderName] = {Role::kReader, "host-a", PlacementNumber(7)};
+    run.Handle(StartRun{StartNumber(1), places}, kNow);
+    ProcessExited exited;
+    exited.job = "job";
+    exited.start = StartNumber(1);
+    exited.name = kReaderName;
+    exited.placement = PlacementNumber(7);
+    exited.exit_code = is_bad ? kExitBadData : kExitFailed;
+    exited.gave_up = !is_bad;
+    exited.cause = is_bad ? "exit code 65" : "exit code 1";
+    run.Handle(ExitTold{exited, /*may_move=*/true}, kNow);
+    EXPECT_EQ(run.journal().phase == JobPhase::kFailed, is_bad);
+    EXPECT_EQ(run.journal().left_out.contains("host-a"), !is_bad);
+    if (is_bad) EXPECT_EQ(run.journal().ending.exit_code, kExitBadData);
+  }
+}
+
 // ---- a stop
 
 TEST(StreamedJob, AStopTakesNoMoreFactsAndEndsWhereDataDoes) {
