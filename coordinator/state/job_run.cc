@@ -672,6 +672,7 @@ bool JobRun::IsOlderThan(const Join& join) {
   if (!join.cluster.empty() && join.cluster != leadership_.cluster) return false;
   const std::string why = WhyJournalIsOlder(join);
   if (why.empty()) return false;
+  is_older_ = true;
   const std::string text =
       absl::StrCat(join.id.name, " knows of more than the coordinator's journal (", why,
                    "), which is an older copy: stop the coordinator and put the newest one back");
@@ -797,7 +798,7 @@ void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   if (IsInViews(join.role)) TellStream(member);
   Reattach(join);
   if (join.role == Role::kFollower) AskFollower(/*again=*/true);
-  if (join.role == Role::kReader) OnReader(member);
+  if (join.role == Role::kReader) OnReader();
 }
 
 // The first worker's, or that of one that comes before there is a view and where no other is left.
@@ -822,6 +823,7 @@ void JobRun::LearnEnvironment(const Join& worker) {
   if (const std::string left_out = InitialLeftOut(worker.environment); !left_out.empty())
     Say("state", absl::StrCat("of initial.file, ", Cut(left_out)));
   SayWarmup(worker.environment.samples);
+  BeginReader();
   const std::string note = NoteOnBatchNorm(journal_.spec.training, worker.environment.tensors);
   if (!note.empty()) Say("note", absl::StrCat("note: ", note));
 }

@@ -257,7 +257,8 @@ class JobRun {
   void SayStreamEnd(uint64_t end);
   void LetReaderGo();
   SpoolFrom SpoolFromNow() const;
-  void OnReader(const MemberId& reader);
+  void OnReader();
+  void BeginReader();
   void TellReaderWhence(const MemberId& reader);
   void AnswerReader(const MemberId& reader);
   void TellReaderOfRoom();
@@ -358,6 +359,7 @@ class JobRun {
   std::optional<Incarnation> tidies_for_;  // the reader for which the spool is being swept
   std::optional<Incarnation> tidied_for_;  // or was
   std::optional<uint64_t> told_reader_;    // how far it may go, in its session
+  bool is_older_ = false;                  // a member has known more than this journal
   bool lacks_segments_ = false;            // what it said was not taken, until something is trimmed
   std::optional<Time> stands_since_;       // and meanwhile no step is known
   LastCheckpoint last_;

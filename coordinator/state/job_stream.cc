@@ -46,7 +46,7 @@ std::optional<MemberId> JobRun::Reader() const {
 void JobRun::From(const MemberId& member, const Spooled& told) {
   if (Reader() != member) return Evict(member, "it says what a reader says, and is none");
   // Members go on to the first step that is not known, and stop there: it stays that one.
-  if (journal_.ending.stop_asked || finishes_since_) return;
+  if (journal_.ending.stop_asked || finishes_since_ || is_older_) return;
   const size_t before = stream_.segments().size();
   const absl::StatusOr<bool> is_new = stream_.Take(told, member.incarnation);
   lacks_segments_ = absl::IsResourceExhausted(is_new.status());
@@ -108,19 +108,29 @@ SpoolFrom JobRun::SpoolFromNow() const {
                       std::max<uint64_t>(runtime.max_bytes, 1), sample_bytes)};
 }
 
-// What readers before it have left goes first.
-void JobRun::OnReader(const MemberId& reader) {
+// Its session is new.
+void JobRun::OnReader() {
   told_reader_.reset();
-  if (tidied_for_ == reader.incarnation) return TellReaderWhence(reader);
-  if (tidies_for_ == reader.incarnation) return;
-  tidies_for_ = reader.incarnation;
-  Do(TidySpool{journal_.id, stream_.segments(), reader.incarnation});
+  BeginReader();
+}
+
+// Once it is told whence, senders forget what they are answered, and files that we do not know go.
+// So first a worker has tried the job's specification, which cannot be changed under its id, and
+// the members that may know more than an older copy of the journal have come. What readers before
+// it have left goes first.
+void JobRun::BeginReader() {
+  const std::optional<MemberId> reader = Reader();
+  const bool may_begin = journal_.environment && !reattachment_ && !is_older_;
+  if (!reader || told_reader_ || !may_begin) return;
+  if (tidied_for_ == reader->incarnation) return TellReaderWhence(*reader);
+  if (tidies_for_ == reader->incarnation) return;
+  tidies_for_ = reader->incarnation;
+  Do(TidySpool{journal_.id, stream_.segments(), reader->incarnation});
 }
 
 void JobRun::On(const SpoolTidied& tidied) {
   tidied_for_ = tidied.reader;
-  const std::optional<MemberId> reader = Reader();
-  if (reader && reader->incarnation == tidied.reader) TellReaderWhence(*reader);
+  BeginReader();
 }
 
 void JobRun::TellReaderWhence(const MemberId& reader) {

@@ -123,6 +123,7 @@ void JobRun::EndReattachment() {
   }
   if (lost) next_view_ = {"members were lost while the coordinator was down", true};
   if (!lost && unfinished) Next().cause = "the coordinator restarted while a view was forming";
+  BeginReader();
 }
 
 // A large state takes its time, from disk or from others.

@@ -796,6 +796,8 @@ TEST_F(StreamDriverTest, SweepsTheSpoolBeforeAReaderBeginsAndTellsWorkersWhatIsW
 
 TEST_F(StreamDriverTest, DeletesTheSpoolWithTheJob) {
   ASSERT_TRUE(Change(Submit{"a", StreamSpec()}).ok());
+  ScriptedMember worker = Member("worker-0");
+  worker.JoinJob("a");
   ScriptedMember reader = Member(kReaderName, 1, Role::kReader);
   reader.JoinJob("a");
   reader.Next<SpoolFrom>();

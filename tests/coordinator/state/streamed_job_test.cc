@@ -357,6 +357,32 @@ TEST(StreamedJob, AnOlderJournalAdmitsNobodyWhoWasToldOfMore) {
   EXPECT_THAT(Of<EndSession>(job.Join(Id(kReaderName, 2), 5)), IsEmpty());
 }
 
+TEST(StreamedJob, AnOlderJournalDeletesNothingAndMakesNoFacts) {
+  for (const bool reader_comes_first : {false, true}) {
+    StreamedJob job;
+    if (reader_comes_first) {
+      job.JoinReader();
+      job.Spool(5);
+    }
+    EXPECT_THAT(Of<EndSession>(job.Join(Id("worker-0", 2), 9)), SizeIs(1));
+    if (!reader_comes_first) EXPECT_THAT(Of<TidySpool>(job.Join(kReads)), IsEmpty());
+    EXPECT_THAT(Of<PersistStream>(job.Spool(1)), IsEmpty());
+    EXPECT_THAT(Of<TidySpool>(job.Join(Id(kReaderName, 2))), IsEmpty());
+  }
+}
+
+TEST(StreamedJob, AReaderBeginsOnceAWorkerHasTriedTheSpecification) {
+  StreamedJob job(Streamed(), /*starts=*/false);
+  Placements places = PlacesOf(2);
+  places[kReaderName] = {Role::kReader, "", {}};
+  job.run.Handle(StartRun{StartNumber(1), places}, kNow);
+  EXPECT_THAT(Of<TidySpool>(job.Join(kReads)), IsEmpty());
+  EXPECT_THAT(Of<TidySpool>(job.Join(kOne)), SizeIs(1));
+  const auto from = job.run.Handle(SpoolTidied{"job", kReads.incarnation}, kNow);
+  EXPECT_THAT(Said<SpoolFrom>(from), SizeIs(1));
+  EXPECT_THAT(Said<SpoolFrom>(job.Join(kTwo)), IsEmpty());
+}
+
 TEST(StreamedJob, AnotherIsNoReaderAndAReaderIsNothingElse) {
   StreamedJob job;
   muster::Join join;
@@ -578,6 +604,16 @@ TEST(StreamedJob, AfterARestartAllFollowsFromTheRows) {
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].second.positions, 49u);
   EXPECT_EQ(told[0].second.segments.front().first, 16u);
+}
+
+TEST(StreamedJob, AfterARestartAReaderBeginsWhenTheOthersAreBack) {
+  StoredJob stored = Trimmed();
+  stored.journal.phase = JobPhase::kRunning;
+  stored.journal.resumes = false;
+  StreamedJob job(stored, /*starts=*/false);
+  EXPECT_THAT(Of<TidySpool>(job.Join(kReads)), IsEmpty());
+  EXPECT_THAT(Of<TidySpool>(job.Join(kOne, 49)), IsEmpty());
+  EXPECT_THAT(Of<TidySpool>(job.Join(kTwo, 49)), SizeIs(1));
 }
 
 // ---- its place
