@@ -695,6 +695,9 @@ bool JobRun::Admit(const Join& join, bool is_proven) {
   } else if (join.role == Role::kReader && HasStream() && !NeedsReader()) {
     refusal = "all samples that the job uses are in its spool";
     code = kExitDone;
+    // The coordinator that took the last ones may have died before it said so, and they are to be
+    // answered to their sender.
+    Do(ToMember{join.id, SpoolFromNow()});
   } else if (join.placement != PlacementNumberOf(join.id.name)) {
     refusal = "another placement has taken this member's place";
     code = kExitReplaced;

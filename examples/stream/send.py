@@ -137,7 +137,10 @@ def main():
     sender.wait = min(given.wait, 5)
     sender.end()
     if sender.kept:
-        sys.exit(f'{len(sender.kept)} samples are not safe; start it again when the job goes on')
+        # A reader that died just after all was noted does not come again to say so.
+        sys.exit(f'the reader has gone, and has not said that the last {len(sender.kept)} samples are safe. They are if '
+                 f'`muster status` says that the stream has ended with {given.count} samples; else start this again when '
+                 'the job goes on')
     print(f'all {given.count} samples are safe')
 
 

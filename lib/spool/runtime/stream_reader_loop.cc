@@ -30,13 +30,16 @@ void StreamReaderLoop::Stop() {
 }
 
 absl::Status StreamReaderLoop::Run() {
-  while (!ended_ && !messages_.closed()) {
+  while (!ended_) {
+    // What was said before is heard all the same: a sender waits for its last answer.
+    const bool stops = messages_.closed();
     parts_.goes_on();
     // What the source has is waited for there.
     const Duration wait = wanted_ > 0 ? Duration::zero() : WaitAtMost();
     for (auto message = messages_.TakeUntil(parts_.clock->Now() + wait); message;
          message = messages_.TryTake())
       std::visit([&](auto& said) { Handle(std::move(said)); }, *message);
+    if (stops) break;
     Handle(TimePassed{});
     if (wanted_ > 0 && !ended_ && !messages_.closed()) TakeFromSource();
   }

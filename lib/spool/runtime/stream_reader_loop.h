@@ -34,6 +34,7 @@ class StreamReaderLoop {
   explicit StreamReaderLoop(Parts parts);
 
   void Post(std::variant<SpoolFrom, AckSpooled> message);
+  // What was posted before is still heard.
   void Stop();
   // Until it is stopped, which is OK, or cannot go on, as EndReader says. kDataLoss: the source's
   // data is bad (65); kInvalidArgument, kFailedPrecondition: its path can be none (64).

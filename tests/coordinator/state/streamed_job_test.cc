@@ -306,9 +306,15 @@ TEST(StreamedJob, EndsWithItsStreamAndTheReaderLeavesWithItsSlot) {
   EXPECT_FALSE(job.run.journal().placements.contains(kReaderName));
   EXPECT_TRUE(job.run.GivesUpPlaces());
   EXPECT_EQ(job.run.Status().steps, 2);
-  const auto late = Said<Leave>(job.Join(Id(kReaderName, 2)));
+  // One that did not hear it, as the coordinator died: its sender waits for the answer.
+  const auto again = job.Join(kReads);
+  const auto late = Said<Leave>(again);
   ASSERT_THAT(late, SizeIs(1));
   EXPECT_EQ(late[0].second.exit_code, kExitDone);
+  ASSERT_THAT(Said<SpoolFrom>(again), SizeIs(1));
+  EXPECT_EQ(Said<SpoolFrom>(again)[0].second.positions, 6u);
+  EXPECT_TRUE(std::holds_alternative<SpoolFrom>(std::get<ToMember>(again.front()).message));
+  EXPECT_THAT(Of<TidySpool>(again), IsEmpty());
   job.RecordUpTo(1);
   StepRecord last = job.RecordOf(1);
   last.samples.count = 2;

@@ -225,6 +225,36 @@ TEST_F(StreamReaderLoopTest, StandsStillWithoutRoom) {
   EXPECT_EQ(Read(journal), Samples(0, 5));
 }
 
+class AnsweringSource final : public StreamSource {
+ public:
+  absl::Status Start(uint64_t, const StreamPlace&) override { return absl::OkStatus(); }
+  absl::StatusOr<SamplesCame> Take(uint64_t, Duration, std::string&) override {
+    return SamplesCame{};
+  }
+  void Answer(uint64_t positions) override { answered_ = positions; }
+  void Wake() override {}
+  uint64_t answered() const { return answered_; }
+
+ private:
+  uint64_t answered_ = 0;
+};
+
+TEST_F(StreamReaderLoopTest, TheLastAnswerGoesOutThoughItIsStopped) {
+  AnsweringSource source;
+  const RealClock clock;
+  StreamReaderLoop loop({.folder = spool_,
+                         .sample_bytes = 3,
+                         .writer = {0, 1},
+                         .source = &source,
+                         .clock = &clock,
+                         .tell = [](const Spooled&) {},
+                         .told = [](const std::string&) {}});
+  loop.Post(SpoolFrom{TermNumber(1), 5, {}, 1, 0, 1000});
+  loop.Stop();
+  EXPECT_TRUE(loop.Run().ok());
+  EXPECT_EQ(source.answered(), 5u);
+}
+
 TEST_F(StreamReaderLoopTest, ASpoolThatCannotBeWrittenIsTriedAgain) {
   Journal journal;
   source_.Put("a", Samples(0, 6));
