@@ -41,7 +41,7 @@ std::string Violation(const TrainingSpec& training, uint64_t n, const StepRecord
 Auditor::Auditor(TrainingSpec training, uint64_t sample_count, Step first)
     : training_(std::move(training)),
       sample_count_(sample_count),
-      order_(training_.seed, 0, std::max<uint64_t>(sample_count, 1)) {
+      order_(training_, 0, std::max<uint64_t>(sample_count, 1)) {
   if (!IsSampleCount(sample_count))
     report_.conclusion =
         absl::StrCat("the job is told to have ", sample_count, " samples, which no data set has");

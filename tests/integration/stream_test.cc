@@ -363,6 +363,23 @@ TEST_F(StreamTest, IsMeasuredWithFilesOfItsForm) {
   }
 }
 
+// Of what it was trained with nothing need be left.
+TEST_F(StreamTest, ItsModelIsMeasuredWithFilesThatAreNamed) {
+  const TrainRun run = TrainOn("job", kSamples);
+  ExpectDone(run, folder_ / "job");
+  const std::vector<std::string> words = {MUSTER_PROGRAMS "/muster", "evaluate", "--dir",
+                                          folder_ / "job"};
+  Program without(words);
+  EXPECT_EQ(without.End(), kExitBadConfiguration) << without.output();
+  EXPECT_THAT(without.output(), HasSubstr("--data"));
+  WriteFile(folder_ / "held-out/samples", FeedSamples(1000, 40));
+  std::vector<std::string> with_data = words;
+  with_data.insert(with_data.end(), {"--data", folder_ / "held-out", "--json"});
+  Program with(with_data);
+  ASSERT_EQ(with.End(), 0) << with.output();
+  EXPECT_EQ(nlohmann::json::parse(with.output()).value("samples", 0), 40);
+}
+
 TEST_F(StreamTest, GoesWithItsJob) {
   const TrainRun run = TrainOn("job", kSamples);
   ExpectDone(run, folder_ / "job");

@@ -51,8 +51,12 @@ absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedMod
   // What a task makes of its training data alone, such as a tokenizer, stays as it was.
   if (!place.data.empty())
     (use == SavedModelUse::kMeasure ? training.validation.paths : training.data.paths) = place.data;
-  MUSTER_ASSIGN_OR_RETURN(
-      model.made, MakeAnyTask(training, PartFor(use, training), place.plugin_folders, preparing));
+  const DataPart part = PartFor(use, training);
+  if (use == SavedModelUse::kMeasure && part == DataPart::kTraining && IsStreamed(training))
+    return absl::FailedPreconditionError(
+        "the data that the job was trained with was a stream, which is not kept; say with --data "
+        "which files to measure with, whose samples lie side by side");
+  MUSTER_ASSIGN_OR_RETURN(model.made, MakeAnyTask(training, part, place.plugin_folders, preparing));
   std::vector<TensorSpec> tensors = model.manifest.tensors;
   std::erase_if(tensors, [](const TensorSpec& t) { return !IsOfModel(t.kind); });
   if (model.made.task->Tensors() != tensors)

@@ -41,7 +41,8 @@ struct SavedModel : SavedState {
 };
 
 // What its task is made for. To measure, it has the samples of `place.data`, all of them; without
-// any those that the job measures with, or else those it was trained with.
+// any those that the job measures with, or else those it was trained with, unless that was a
+// stream.
 enum class SavedModelUse { kMeasure, kGenerate };
 
 // kFailedPrecondition: a setting is wrong, nobody brings the task, or it has other tensors than the
