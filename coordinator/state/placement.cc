@@ -435,6 +435,10 @@ class Decider {
       if (IsServer(member) && IsDrained(job, member))
         decision_.give_way[job.id] = absl::StrCat(
             "host ", host, " is drained, and a server cannot leave while the job runs");
+    if (IsDrained(job, kReaderName) && !HostFor(job, Role::kReader).empty())
+      decision_.give_way[job.id] =
+          absl::StrCat("host ", job.placed.at(kReaderName),
+                       " is drained, and the job's reader is to be there (data.stream.host)");
     std::vector<std::string> workers = job.workers;
     std::stable_partition(workers.begin(), workers.end(),
                           [&](const std::string& name) { return IsDrained(job, name); });
@@ -459,6 +463,12 @@ class Decider {
     if (job.devices_each > 0)
       std::stable_partition(waiting.begin(), waiting.end(),
                             [](const MemberToPlace& member) { return UsesDevices(member.role); });
+    // Of samples that have come something can be made without a reader, and nothing without the others.
+    // One that is bound to a host would find no slot there any more.
+    if (HostFor(job, Role::kReader).empty())
+      std::stable_partition(waiting.begin(), waiting.end(), [](const MemberToPlace& member) {
+        return member.role != Role::kReader;
+      });
     for (const MemberToPlace& member : waiting)
       if (!Leaves(job, member.name) && Place(running, member) && member.role == Role::kWorker)
         ++placed_now_[job.id];

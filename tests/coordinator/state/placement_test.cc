@@ -116,6 +116,26 @@ TEST(Placement, AReaderNeedsNoDevicesAndLeavesADrainedHost) {
   EXPECT_EQ(PlacesOf(DecidePlacement({{Host("a", 2), drained}, {running}, {}})), "s/reader-0@a");
 }
 
+TEST(Placement, AJobWhoseReaderIsToBeOnADrainedHostGivesWay) {
+  HostRoom drained = Host("b", 2);
+  drained.drains = true;
+  PlacedJob running = Running("s", 1, {"a"});
+  running.placed[kReaderName] = running.reader_host = "b";
+  EXPECT_THAT(DecidePlacement({{Host("a", 2), drained}, {running}, {}}).give_way,
+              ElementsAre(Pair("s",
+                               "host b is drained, and the job's reader is to be there "
+                               "(data.stream.host)")));
+}
+
+TEST(Placement, TheLastSlotIsNotForAReader) {
+  PlacedJob job = Running("s", 1, {});
+  job.unplaced = {{kReaderName, Role::kReader}};
+  Unplace(job, "worker-0");
+  EXPECT_EQ(PlacesOf(DecidePlacement({{Host("a", 1)}, {job}, {}})), "s/worker-0@a");
+  job.reader_host = "a";
+  EXPECT_EQ(PlacesOf(DecidePlacement({{Host("a", 1)}, {job}, {}})), "s/reader-0@a");
+}
+
 TEST(Placement, TheQueueStartsWhatFits) {
   struct Case {
     const char* what;
