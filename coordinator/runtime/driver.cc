@@ -799,7 +799,7 @@ std::string Driver::SpoolOf(const std::string& job) const {
   return SpoolFolder(CheckpointDir(options_.checkpoint_root, job));
 }
 
-// What stays is swept when the next reader joins.
+// What stays is swept before a reader begins, or when the job begins again.
 void Driver::CarryOut(const TrimSpool& action) {
   CommitThread(action.job).Run([this, action](const std::stop_token&) {
     absl::Status removed = OurCatalogue().MayChangeNow();

@@ -279,8 +279,9 @@ struct TrimSpool {
   std::vector<SpoolSegment> segments;
 };
 // Likewise: what readers that are gone have left in the job's spool, as SweepSpool says; `facts`
-// are all there are. Answered by SpoolTidied. The reader is told from where it is to spool only
-// then: what a sweep for the reader before it would delete, it has not made yet.
+// are all there are. `reader`: nobody's, where none is to come. Answered by SpoolTidied. The reader
+// is told from where it is to spool only then: what a sweep for the reader before it would delete,
+// it has not made yet.
 struct TidySpool {
   std::string job;
   std::vector<SpoolSegment> facts;

@@ -118,6 +118,8 @@ JobRun::JobRun(Leadership leadership, StoredJob job, Time now)
   if (journal_.phase != JobPhase::kQueued && journal_.number > ViewNumber(0))
     reattachment_.emplace(journal_, now);
   SaveMeasures();
+  // No reader comes any more, for which it would be done.
+  if (HasStream() && !NeedsReader()) Do(TidySpool{journal_.id, stream_.segments(), {}});
 }
 
 std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {

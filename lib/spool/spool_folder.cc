@@ -58,8 +58,11 @@ absl::Status SweepSpool(const std::string& folder, absl::Span<const SpoolSegment
                         Incarnation reader) {
   std::set<std::pair<int64_t, Incarnation>> named;
   for (const SpoolSegment& fact : facts) named.emplace(fact.number, fact.writer);
+  // Numbers grow: what is before all that there is was trimmed.
+  const int64_t oldest = facts.empty() ? 0 : facts.front().number;
   return RemoveWhere(folder, [&](const SpoolFileName& file) {
-    return file.writer != reader && !named.contains({file.number, file.writer});
+    const bool may_go = file.writer != reader || file.number < oldest;
+    return may_go && !named.contains({file.number, file.writer});
   });
 }
 

@@ -15,8 +15,8 @@ namespace muster {
 absl::Status RemoveSegments(const std::string& folder, absl::Span<const SpoolSegment> segments);
 
 // What readers that are gone have left: all segments of other incarnations than `reader`, the one
-// that joins, that are none of `facts`, which are all there are. No file of `reader` itself: its
-// first one has no row yet.
+// that joins, that are none of `facts`, which are all there are. Of `reader` itself, whose newest
+// has no row yet, only what is older than all of these, as its deletion after a trim has failed.
 absl::Status SweepSpool(const std::string& folder, absl::Span<const SpoolSegment> facts,
                         Incarnation reader);
 

@@ -622,6 +622,18 @@ TEST(StreamedJob, AfterARestartAReaderBeginsWhenTheOthersAreBack) {
   EXPECT_THAT(Of<TidySpool>(job.Join(kTwo, 49)), SizeIs(1));
 }
 
+TEST(StreamedJob, ItsSpoolIsSweptAtItsBeginningThoughNoReaderComes) {
+  StoredJob stored = Trimmed();
+  JobRun goes_on({"cluster", TermNumber(3), Settings()}, stored, kNow);
+  EXPECT_THAT(Of<TidySpool>(goes_on.Handle(StartRun{StartNumber(2), PlacesOf(2)}, kNow)), IsEmpty());
+  stored.stream.mark.end = 49;
+  JobRun has_all({"cluster", TermNumber(3), Settings()}, stored, kNow);
+  const auto tidies = Of<TidySpool>(has_all.Handle(StartRun{StartNumber(2), PlacesOf(2)}, kNow));
+  ASSERT_THAT(tidies, SizeIs(1));
+  EXPECT_EQ(tidies[0].facts, stored.stream.segments);
+  EXPECT_EQ(tidies[0].reader, Incarnation{});
+}
+
 // ---- its place
 
 TEST(StreamedJob, BeginsWithoutAPlaceForItsReader) {

@@ -43,6 +43,15 @@ TEST(SpoolFolder, TheSweepLeavesFactsAndTheNewReadersFiles) {
   EXPECT_TRUE(SweepSpool(folder / "nowhere", facts, kNew).ok());
 }
 
+TEST(SpoolFolder, TheSweepTakesWhatWasTrimmedThoughItsWriterLives) {
+  const Folder folder;
+  WriteSegment(folder.path(), 0, 0, 2, kNew);
+  const std::vector<SpoolSegment> facts = {WriteSegment(folder.path(), 1, 2, 2, kNew)};
+  WriteSegment(folder.path(), 2, 4, 1, kNew);  // has no row yet
+  ASSERT_TRUE(SweepSpool(folder.path(), facts, kNew).ok());
+  EXPECT_THAT(folder.Names(), ElementsAre(NameOf({1, kNew}), NameOf({2, kNew})));
+}
+
 TEST(SpoolFolder, OfADeletedJobNothingIsLeft) {
   const Folder folder;
   const std::string spool = folder / "stream";
