@@ -349,12 +349,16 @@ class Api final : public JobApi {
   static absl::Status CheckUnderWay(const JobStatus& status,
                                     const std::vector<std::string>& other) {
     const std::string& id = status.job.id;
-    const bool is_cut_off = status.members.empty() && !status.may_have_members;
+    // Those that are in no view have nothing of the job.
+    const bool has_members =
+        std::any_of(status.members.begin(), status.members.end(),
+                    [](const MemberStatus& m) { return IsInViews(m.member.role); });
+    const bool is_cut_off = !has_members && !status.may_have_members;
     if (status.job.ending.stop_asked && (other.empty() || !is_cut_off))
       return absl::FailedPreconditionError(
           absl::StrCat("job ", id, " is stopping; submit it again when it is stopped"));
     if (other.empty() || is_cut_off) return absl::OkStatus();
-    if (status.members.empty())
+    if (!has_members)
       return absl::UnavailableError(absl::StrCat(
           "members of job ", id,
           " may still come back after the restart of the coordinator; retry in a moment"));

@@ -152,6 +152,10 @@ void Coordinator::PutBack(const Submit& submit) {
   const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared &&
                        (!submit.accepts.plugin || known.accepted);
   if (Ended(known.phase) || is_same || (run && run->HasMembers())) return;
+  static constexpr char kAnew[] = "submitted again with other fields";
+  const std::vector<MemberId> others = run ? run->InSession() : std::vector<MemberId>();
+  if (!others.empty())
+    Do(ToMembers{others, Leave{leadership_.term, kExitLater, kAnew, leadership_.cluster}});
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
   job.journal.launch = {};  // others, which are made as it says now
   JobSpec& held = job.journal.spec;
@@ -159,7 +163,7 @@ void Coordinator::PutBack(const Submit& submit) {
   if (LengtheningOf(held.training, spec.training).is_possible()) held.training = spec.training;
   if (submit.accepts.plugin && !job.journal.accepted)
     Accept(job.journal, submit.accepts, submit.by);
-  Change(job, Enqueue(job, "submitted again with other fields"));
+  Change(job, Enqueue(job, kAnew));
 }
 
 void Coordinator::On(const Cancel& cancel) {

@@ -138,11 +138,21 @@ StoredJob JobRun::PutToRest() && {
 }
 
 // After a restart those that it had may still come back. Nobody has come for long enough: perhaps
-// they are all gone, and whoever says so by submitting the job again is not kept waiting.
+// they are all gone, and whoever says so by submitting the job again is not kept waiting. Those
+// that are in no view have nothing of it.
 bool JobRun::HasMembers() const {
   const bool may_come = reattachment_ && reattachment_->Silence(last_tick_) <
                                              leadership_.settings.PatienceAfterRestart();
-  return may_come || !membership_.live().empty();
+  return may_come ||
+         std::any_of(membership_.live().begin(), membership_.live().end(),
+                     [](const auto& entry) { return IsInViews(entry.second.member.role); });
+}
+
+std::vector<MemberId> JobRun::InSession() const {
+  std::vector<MemberId> up;
+  for (const auto& [id, live] : membership_.live())
+    if (live.up) up.push_back(id);
+  return up;
 }
 
 PlacedJob JobRun::Places() const {
@@ -257,7 +267,7 @@ void JobRun::On(const StartRun& start) {
   journal_.apart.clear();
   has_leavers_ = false;
   grown_ = now_;
-  journal_.ending.digest.clear();  // of the start before
+  journal_.ending.digest.clear();                // of the start before
   if (IsEmptyStream()) return EndEmptyStream();  // nobody would be there to say so again
   // What its parameters and data are good for, only a worker can say.
   if (journal_.environment)
@@ -359,10 +369,7 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   } else {
     DoAll(MarkEnded(journal_, phase, reason, exit_code));
   }
-  std::vector<MemberId> up;
-  for (const auto& [id, live] : membership_.live())
-    if (live.up) up.push_back(id);
-  if (!up.empty())
+  if (std::vector<MemberId> up = InSession(); !up.empty())
     Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason, leadership_.cluster}});
 }
 

@@ -85,8 +85,9 @@ class JobRun {
   StoredJob PutToRest() &&;  // once it has ended, or is put back into the queue
 
   const JobJournal& journal() const { return journal_; }
-  // After a restart those that it had may still come back.
+  // That may have its state: after a restart those that it had may still come back.
   bool HasMembers() const;
+  std::vector<MemberId> InSession() const;
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   PlacedJob Places() const;
   // What is to run on each host; not named: nothing.

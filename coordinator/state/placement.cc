@@ -463,8 +463,8 @@ class Decider {
     if (job.devices_each > 0)
       std::stable_partition(waiting.begin(), waiting.end(),
                             [](const MemberToPlace& member) { return UsesDevices(member.role); });
-    // Of samples that have come something can be made without a reader, and nothing without the others.
-    // One that is bound to a host would find no slot there any more.
+    // Of samples that have come something can be made without a reader, and nothing without the
+    // others. One that is bound to a host would find no slot there any more.
     if (HostFor(job, Role::kReader).empty())
       std::stable_partition(waiting.begin(), waiting.end(), [](const MemberToPlace& member) {
         return member.role != Role::kReader;

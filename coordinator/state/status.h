@@ -30,7 +30,7 @@ struct JobStatus {
   double loss = 0;    // mean of the last record
   std::optional<std::pair<Step, FingerprintPart>> fingerprint;
   std::vector<MemberStatus> members;
-  bool may_have_members = false;  // or has: after a restart they may still come back
+  bool may_have_members = false;  // or has, of its views: after a restart they may still come back
   std::vector<std::pair<LineageNumber, Step>> checkpoints;
   std::optional<StreamStatus> stream{};  // of a job that has one
   std::string waits_for;                 // the reason of the last decision

@@ -129,7 +129,7 @@ class StreamReader {
   void Tell(StreamReaderActions& out);
   void Sync(Time now, StreamReaderActions& out);
   void Take(StreamReaderActions& out);
-  uint64_t Synced() const;  // positions below it are on the disk
+  uint64_t Synced() const;      // positions below it are on the disk
   uint64_t MostOfNext() const;  // samples of the next segment
   uint64_t MostOf(const Segment& segment) const;
   bool IsFull(const Segment& segment) const;
@@ -141,8 +141,8 @@ class StreamReader {
   TermNumber term_{0};
   uint64_t facts_ = 0;
   uint64_t limit_ = 0;
-  uint64_t room_ = 0;           // positions for which the spool has room
-  uint64_t last_most_ = 0;      // `most` of the segment before
+  uint64_t room_ = 0;       // positions for which the spool has room
+  uint64_t last_most_ = 0;  // `most` of the segment before
   uint64_t taken_ = 0;
   StreamPlace place_{};         // behind `taken_`
   StreamPlace synced_place_{};  // behind Synced()

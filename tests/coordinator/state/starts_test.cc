@@ -8,8 +8,10 @@ namespace muster::coordinator {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 muster::Join JoinFor(StartNumber start, const MemberId& id, const std::string& job = "job") {
   muster::Join join;
@@ -243,6 +245,28 @@ TEST(Starts, AJobWhoseMembersMayComeBackIsNotPutBack) {
   EXPECT_FALSE(desk.Status().may_have_members);
   desk.Give(Submit{"job", other});
   EXPECT_EQ(desk.Job().spec.runtime.fingerprint_every, 3) << "nobody came";
+}
+
+// It has nothing of the job, and would be there as long as nobody trains.
+TEST(Starts, AJobOfWhichOnlyTheReaderIsLeftIsPutBack) {
+  JobSpec spec = SpecOf(1, 2);
+  spec.training.data.format = DataFormat::kStream;
+  spec.training.data.fields = {{"x", TensorType::kFloat32, {2}}};
+  spec.training.stream = StreamFrom::kSocket;
+  spec.runtime.stream = {.path = "/in", .max_bytes = 1 << 10};
+  Desk desk;
+  desk.Give(Submit{"job", spec});
+  const MemberId reader = Id(kReaderName);
+  desk.Join(reader, "job", {}, Role::kReader);
+  ASSERT_THAT(desk.Status().members, SizeIs(1));
+  desk.Drain<ToMembers>();
+  spec.runtime.stream.host = "other";
+  desk.Give(Submit{"job", spec});
+  EXPECT_EQ(desk.Job().spec.runtime.stream.host, "other");
+  const auto told = desk.Drain<ToMembers>();
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told[0].members, ElementsAre(reader));
+  EXPECT_EQ(std::get<Leave>(told[0].message).exit_code, kExitLater);
 }
 
 // Whoever is turned away is nobody's member: it is not remembered.

@@ -625,7 +625,8 @@ TEST(StreamedJob, AfterARestartAReaderBeginsWhenTheOthersAreBack) {
 TEST(StreamedJob, ItsSpoolIsSweptAtItsBeginningThoughNoReaderComes) {
   StoredJob stored = Trimmed();
   JobRun goes_on({"cluster", TermNumber(3), Settings()}, stored, kNow);
-  EXPECT_THAT(Of<TidySpool>(goes_on.Handle(StartRun{StartNumber(2), PlacesOf(2)}, kNow)), IsEmpty());
+  EXPECT_THAT(Of<TidySpool>(goes_on.Handle(StartRun{StartNumber(2), PlacesOf(2)}, kNow)),
+              IsEmpty());
   stored.stream.mark.end = 49;
   JobRun has_all({"cluster", TermNumber(3), Settings()}, stored, kNow);
   const auto tidies = Of<TidySpool>(has_all.Handle(StartRun{StartNumber(2), PlacesOf(2)}, kNow));
