@@ -109,7 +109,7 @@ class StreamedJob {
     return all;
   }
   std::vector<Action> Say(const MemberId& id, ToCoordinator message) {
-    return run.Handle(MemberSays{id, std::move(message)}, kNow);
+    return run.Handle(MemberSays{id, std::move(message)}, now);
   }
   std::vector<Action> Join(const MemberId& id, uint64_t was_told = 0) {
     muster::Join join;
@@ -176,6 +176,7 @@ class StreamedJob {
   }
 
   JobRun run;
+  Time now = kNow;
   uint64_t positions = 0, first = 0, in_segment = 0;
   int64_t segment = -1, recorded = 0, saved = 0;
 };
@@ -550,6 +551,59 @@ TEST(StreamedJob, ASpoolThatIsTooSmallNeverStopsTheJob) {
   EXPECT_EQ(told[0].second.needed, 13u);
 }
 
+// As many segments as there may be, of one sample each; and what the reader says of another one.
+class ManySegments {
+ public:
+  ManySegments() {
+    job.JoinReader();
+    for (uint64_t i = 0; i < kMostSpoolSegments; ++i) Spool(i);
+    job.positions = kMostSpoolSegments;
+    EXPECT_THAT(SpoolMore(), IsEmpty()) << "it is not answered";
+  }
+  std::vector<Action> SpoolMore() { return Spool(kMostSpoolSegments); }
+
+  StreamedJob job;
+
+ private:
+  std::vector<Action> Spool(uint64_t i) {
+    return job.Say(kReads, Spooled{static_cast<int64_t>(i), i, 1, {.sample = i + 1}, false});
+  }
+};
+
+TEST(StreamedJob, WithAsManySegmentsAsThereMayBeTheNextTrimIsWaitedFor) {
+  ManySegments many;
+  StreamedJob& job = many.job;
+  job.RecordUpTo(4);
+  const auto trims = job.Save(4);
+  EXPECT_THAT(Of<TrimSpool>(trims), SizeIs(1));
+  const auto from = Said<SpoolFrom>(trims);  // upon which the reader says it again
+  ASSERT_THAT(from, SizeIs(1));
+  EXPECT_EQ(from[0].second.positions, kMostSpoolSegments);
+  const auto acks = Said<AckSpooled>(many.SpoolMore());
+  ASSERT_THAT(acks, SizeIs(1));
+  EXPECT_EQ(acks[0].second.positions, kMostSpoolSegments + 1);
+}
+
+TEST(StreamedJob, WithAsManySegmentsAsThereMayBeAndNoTrimItFailsOnceNoStepIsKnown) {
+  ManySegments many;
+  StreamedJob& job = many.job;
+  const auto wait = [&](int64_t from, int64_t to) {
+    for (int64_t second = from; second < to; ++second) {
+      job.now = kNow + seconds(second);
+      for (const MemberId& id : {kOne, kTwo, kReads}) job.Say(id, Alive{});
+      job.run.Handle(Tick{}, job.now);
+    }
+  };
+  wait(1, 100);
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kRunning) << "steps are known";
+  job.RecordUpTo(kMostSpoolSegments / 4 - 1);
+  wait(100, 150);
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kRunning) << "a checkpoint may be on its way";
+  wait(150, 170);
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kFailed);
+  EXPECT_THAT(job.run.journal().reason, HasSubstr("no more can be kept track of"));
+}
+
 // It stopped at step 7, with its checkpoints of steps 4 and 7, and samples from 16 on.
 StoredJob Trimmed() {
   StreamedJob job;
@@ -565,6 +619,13 @@ StoredJob Trimmed() {
   stored.journal.resumes = true;
   stored.journal.ending = {};
   return stored;
+}
+
+TEST(StreamedJob, AStartTrimsWhatTheOneBeforeCouldNot) {
+  StoredJob stored = Trimmed();
+  stored.journal.spec.runtime.checkpoint.keep = 1;
+  StreamedJob job(stored);
+  EXPECT_EQ(job.run.Status().stream->trimmed, 24u) << "below the checkpoint of step 7";
 }
 
 TEST(StreamedJob, GoesOnWithTheFactsThatItHas) {
