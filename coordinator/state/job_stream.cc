@@ -226,9 +226,10 @@ std::string JobRun::WaitsForStream() const {
                                ? ""
                                : absl::StrCat("; ", kReaderName, " waits for a free slot",
                                               host.empty() ? "" : absl::StrCat(" on host ", host));
-  return absl::StrCat("step ", open.value(), " waits for the stream, of which ",
-                      SamplesText(stream_.positions()),
-                      stream_.positions() == 1 ? " has come" : " have come", room);
+  return absl::StrCat(
+      "step ", open.value(), " waits for the stream, of which ", SamplesText(stream_.positions()),
+      stream_.positions() == 1 ? " has come" : " have come", room,
+      is_older_ ? "; no more is taken, since a member knows of more than the journal" : "");
 }
 
 // ---- what is not kept any more
