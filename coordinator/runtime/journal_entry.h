@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/pace.h"
 #include "coordinator/state/job_state.h"
+#include "coordinator/state/stream_facts.h"
 #include "lib/domain/measure.h"
 
 namespace muster::coordinator {

@@ -624,6 +624,19 @@ TEST(Journal, KeepsTheRowsOfAStream) {
   EXPECT_EQ(*(*journal)->StreamOf("ab"), (StreamRows{{kFirstSegment}, mark}));
 }
 
+TEST(Journal, KeepsHowFarAStreamIs) {
+  StreamMark mark{
+      .place = {.file = std::string("a\0b", 3), .sample = 5, .identity = {1, 2, 3, 4}, .seen = -6}};
+  EXPECT_EQ(*DecodeStreamMark(EncodeStreamMark(mark)), mark);
+  mark.end = 0;
+  EXPECT_EQ(*DecodeStreamMark(EncodeStreamMark(mark)), mark);
+  const std::string place = EncodeStreamPlace(mark.place);
+  for (const std::string& bytes :
+       {std::string("x"), EncodeFields({{"end", "1"}}), EncodeFields({{"place", "\xff"}}),
+        EncodeFields({{"place", place}, {"end", "-1"}})})
+    EXPECT_TRUE(absl::IsDataLoss(DecodeStreamMark(bytes).status()));
+}
+
 TEST(Journal, TellsWhatIsWrongWithTheRowsOfAStream) {
   SpoolSegment gap = kSecondSegment;
   gap.first = 6;
