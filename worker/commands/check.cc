@@ -70,6 +70,7 @@ class Bench {
                 train_metrics_, failpoints_) {}
 
   absl::Status Begin(CheckReport& report) {
+    if (IsStreamed(training_)) runner_.OnlyTry();
     MUSTER_RETURN_IF_ERROR(UpdateRules::Make(training_, layout_).status());
     MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.ModelSpace()));
     program_ = MemoryNow().now;

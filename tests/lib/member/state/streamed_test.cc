@@ -190,11 +190,16 @@ TEST(Streamed, TheLastStepOfTheJobNeedsNoSampleMore) {
   EXPECT_TRUE(streamed.member.halted());
 }
 
-// It owns chunks and runs no lane, so it is the results alone that could carry it on.
+// A view in whose first step the first worker runs no lane: the others' results alone carry it on.
+View LanesElsewhere() {
+  View view = ViewOf(1, 0, {kWorker0, kWorker1}, {0, 1}, {0, 1});
+  view.first_lanes.holder_of = {1, 1};
+  return view;
+}
+
 TEST(Streamed, NoStepIsAppliedBeforeItIsKnown) {
   Streamed streamed(ConfigOf(kWorker0));
-  streamed.Enter(ViewOf(1, 0, {kWorker0, kWorker1}, {0, 1}, {1, 1}),
-                 {HealBy::kMake, HealBy::kCopy});
+  streamed.Enter(LanesElsewhere(), {HealBy::kMake, HealBy::kMake});
   streamed.member.Handle(PeerUp{kWorker1});
   const Partials partials{
       LineageNumber(1), ViewNumber(1), Step(0), {{kZero, {{{0, 2}, 2, 1.0, 0}}}}, {}};
@@ -244,9 +249,8 @@ TEST(Streamed, ServersApplyNoStepThatTheyDoNotKnowAsAViewBegins) {
 
 TEST(Streamed, HealingGoesOnWhenTheStepIsKnown) {
   Streamed streamed(ConfigOf(kWorker0));
-  const std::vector<MemberId> members = {kWorker0, kWorker1};
-  streamed.Enter(ViewOf(1, 0, members, {0, 1}, {1, 1}), {HealBy::kMake, HealBy::kMake});
-  const View next = ViewOf(2, 1, members, {0, 1}, {0, 1});
+  streamed.Enter(LanesElsewhere(), {HealBy::kMake, HealBy::kMake});
+  const View next = ViewOf(2, 1, {kWorker0, kWorker1}, {0, 1}, {0, 1});
   HealPlan plan = PlanOf(next, {HealBy::kCatchUp, HealBy::kHold});
   plan.catch_up_from = {1, 1};
   streamed.Heal(next, plan);
