@@ -105,7 +105,9 @@ class ReaderExchangeTest : public testing::Test {
   ~ReaderExchangeTest() override { Stop(); }
 
   void Start(const std::string& fail_at = "") {
-    if (!fail_at.empty()) ASSERT_TRUE(failpoints_.Arm(fail_at).ok());
+    if (!fail_at.empty()) {
+      ASSERT_TRUE(failpoints_.Arm(fail_at).ok());
+    }
     ExchangeOptions options;
     options.job = "job";
     options.place = {id_, PlacementNumber(7), Role::kReader, "host", ""};

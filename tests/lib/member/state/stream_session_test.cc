@@ -107,7 +107,7 @@ TEST(StreamSessionTest, TellsNothingBeforeTheCoordinatorOfTheSessionHasSaidWhere
 
 TEST(StreamSessionTest, ObeysTheNewestCoordinatorOfItsCluster) {
   Rig rig;
-  rig.Do(CoordinatorSays{JobIs{.job = "job-1", .term = TermNumber(1), .cluster = "ours"}});
+  rig.Do(CoordinatorSays{JobIs{.job = "job-1", .cluster = "ours", .term = TermNumber(1)}});
   rig.Up();
   EXPECT_EQ(rig.join.cluster, "ours");
   rig.From(5, 2);
