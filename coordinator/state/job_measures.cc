@@ -233,7 +233,7 @@ bool JobRun::MeasuredPartFailed(const MemberId& member, const SegmentFailed& fai
       absl::StrCat("a part of the checkpoint of step ", failed.step.value(), " by ", member.name,
                    failed.gave_up ? " cannot be written" : " is tried again", ": ", failed.reason),
       {{"step", absl::StrCat(failed.step.value())}, {"saves", "false"}});
-  lacks_parts_since_.reset();
+  if (IsSaving(failed.step)) to_be_saved_->lacks_parts_since.reset();
   const bool is_needed = IsToBeMeasured(failed.step) && CommittedAt(failed.step) == nullptr;
   if (failed.gave_up && is_needed)
     End(JobPhase::kFailed,
@@ -243,35 +243,51 @@ bool JobRun::MeasuredPartFailed(const MemberId& member, const SegmentFailed& fai
   return true;
 }
 
-void JobRun::MeasuredCommitFailed(const ManifestFailed& failed) {
+bool JobRun::IsSaving(Step measured) const {
+  return to_be_saved_ && !journal_.lineages.empty() && to_be_saved_->step == measured &&
+         to_be_saved_->lineage == journal_.lineages.back().number;
+}
+
+// What is known of another state, or of another lineage's, is of no use for this one.
+ToBeSaved& JobRun::SavingOf(Step measured) {
   const Settings& settings = leadership_.settings;
-  if (!measured_)
-    measured_.emplace(
-        LastCheckpoint::Patience{settings.first_retry, settings.longest_retry, settings.retries});
-  if (measured_->Fail(/*write_again=*/false, now_)) return;
+  if (!IsSaving(measured))
+    to_be_saved_.emplace(ToBeSaved{
+        journal_.lineages.back().number, measured,
+        LastCheckpoint({settings.first_retry, settings.longest_retry, settings.retries})});
+  return *to_be_saved_;
+}
+
+void JobRun::MeasuredCommitFailed(const ManifestFailed& failed) {
+  LastCheckpoint& commits = SavingOf(failed.step).commits;
+  if (commits.Fail(/*write_again=*/false, now_)) return;
   End(JobPhase::kFailed,
       absl::StrCat("the checkpoint of step ", failed.step.value(),
-                   ", which is to be measured, failed ", Plural(measured_->failures(), "time"),
-                   ": ", failed.reason),
+                   ", which is to be measured, failed ", Plural(commits.failures(), "time"), ": ",
+                   failed.reason),
       kExitFailed);
 }
 
 // Where its parts do not come, members say in a new view which of them still will. An older copy of
 // the journal does not know that it was committed, and nobody tells it again.
 void JobRun::RetryMeasured() {
-  if (measured_ && measured_->RetryIsDue(now_)) {
+  if (to_be_saved_ && IsSaving(to_be_saved_->step) && to_be_saved_->commits.RetryIsDue(now_)) {
     checkpoints_.TryAgain();
     TryCommit();
   }
   const std::optional<Step> measured = WaitsForMeasureOf();
-  const bool lacks_parts = measured && CommittedAt(*measured) == nullptr && !measured_ &&
+  const bool lacks_parts = measured && CommittedAt(*measured) == nullptr &&
                            !checkpoints_.committing() && !change_ && !reattachment_ &&
-                           journal_.view && !journal_.resumes && ViewStillFits();
-  if (!lacks_parts) return lacks_parts_since_.reset();
-  if (!lacks_parts_since_) lacks_parts_since_ = now_;
-  if (now_ - *lacks_parts_since_ <= WithTimeForState(leadership_.settings.checkpoint_patience))
+                           journal_.view && !journal_.resumes && ViewStillFits() &&
+                           !SavingOf(*measured).commits.waits_for_retry();
+  if (!lacks_parts) {
+    if (to_be_saved_) to_be_saved_->lacks_parts_since.reset();
     return;
-  lacks_parts_since_.reset();
+  }
+  std::optional<Time>& since = SavingOf(*measured).lacks_parts_since;
+  if (!since) since = now_;
+  if (now_ - *since <= WithTimeForState(leadership_.settings.checkpoint_patience)) return;
+  since.reset();
   Form(absl::StrCat("the checkpoint of step ", measured->value(),
                     ", which is to be measured, does not come"),
        false);

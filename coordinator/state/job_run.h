@@ -73,6 +73,16 @@ struct NextView {
   std::string waits_for{};
 };
 
+// A state that is to be measured, while its checkpoint does not come as it should. Not within the
+// class, as above.
+struct ToBeSaved {
+  LineageNumber lineage;
+  Step step;
+  LastCheckpoint commits;  // those that failed
+  // Since when its parts do not come, though nothing else is waited for.
+  std::optional<Time> lacks_parts_since{};
+};
+
 class JobRun {
  public:
   JobRun(Leadership leadership, StoredJob job, Time now);
@@ -242,6 +252,8 @@ class JobRun {
   std::optional<MemberId> Follower() const;
   std::optional<Step> WaitsForMeasureOf() const;
   std::string WaitsForMeasure() const;
+  ToBeSaved& SavingOf(Step measured);
+  bool IsSaving(Step measured) const;
   void MeasuredCommitFailed(const ManifestFailed& failed);
   void RetryMeasured();
   bool MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed);
@@ -365,9 +377,7 @@ class JobRun {
   std::optional<Time> stands_since_;       // and meanwhile no step is known
   LastCheckpoint last_;
   Time last_checkpoint_;
-  std::optional<LastCheckpoint> measured_;  // commits of one that is to be measured, which failed
-  // Since when its parts do not come, though nothing else is waited for.
-  std::optional<Time> lacks_parts_since_;
+  std::optional<ToBeSaved> to_be_saved_;  // the last one of which something went wrong
   std::optional<std::pair<LineageNumber, Step>> asked_;  // what the follower measures
   bool looks_at_measured_ = false;  // its checkpoint is damaged: the next view begins before it
   // What members said, when the last view formed, that they still write of one.

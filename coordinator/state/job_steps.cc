@@ -275,7 +275,7 @@ void JobRun::From(const MemberId& member, const SegmentWritten& written) {
   const bool current =
       !journal_.lineages.empty() && written.lineage == journal_.lineages.back().number;
   if (!current || !checkpoints_.Offer(member, written)) return Acknowledge({{member, written.id}});
-  if (IsToBeMeasured(written.step)) lacks_parts_since_.reset();
+  if (IsSaving(written.step)) to_be_saved_->lacks_parts_since.reset();
   TryCommit();
 }
 
@@ -350,7 +350,7 @@ void JobRun::On(const ManifestCommitted& committed) {
       checkpoints_.Commit(m, journal_.lineages, may_prune ? KeepNow() : KeepRule(INT32_MAX));
   SaveMeasures();
   if (may_prune) PruneCheckpoints();
-  if (IsToBeMeasured(m.step)) measured_.reset();
+  if (IsSaving(m.step)) to_be_saved_.reset();
   AskFollower(/*again=*/false);
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();

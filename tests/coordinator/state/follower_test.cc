@@ -83,7 +83,7 @@ class FollowedJob {
     EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
   }
   std::vector<Action> Say(const MemberId& id, ToCoordinator message) {
-    return run.Handle(MemberSays{id, std::move(message)}, kNow);
+    return run.Handle(MemberSays{id, std::move(message)}, now);
   }
   std::vector<Action> Join(const MemberId& id) {
     muster::Join join;
@@ -96,7 +96,7 @@ class FollowedJob {
   }
   LineageNumber lineage() const { return run.journal().lineages.back().number; }
   // Up to before this step.
-  std::vector<Action> RecordUpTo(int64_t end) {
+  std::vector<Action> RecordUpTo(int64_t end, const MemberId& by = kOne) {
     std::vector<Action> all;
     for (; recorded < end; ++recorded) {
       StepRecord r;
@@ -106,7 +106,7 @@ class FollowedJob {
       r.samples = StepSamples(run.journal().spec.training, 100, r.step);
       r.weight = 4;
       if (recorded >= 6 && recorded % 4 == 2) r.measures = {{6, 3}};
-      for (Action& action : Say(kOne, Records{{r}})) all.push_back(std::move(action));
+      for (Action& action : Say(by, Records{{r}})) all.push_back(std::move(action));
     }
     return all;
   }
@@ -126,12 +126,28 @@ class FollowedJob {
   }
   std::vector<Action> Commit(const std::vector<Manifest>& manifests) {
     EXPECT_THAT(manifests, SizeIs(1));
-    return run.Handle(ManifestCommitted{manifests.at(0)}, kNow);
+    return run.Handle(ManifestCommitted{manifests.at(0)}, now);
+  }
+  // Time passes, in which whoever lives says so.
+  std::vector<Action> Live(std::chrono::seconds time) {
+    std::vector<Action> all;
+    const auto add = [&](std::vector<Action> actions) {
+      for (Action& action : actions) all.push_back(std::move(action));
+    };
+    for (const Time end = now + time; now < end;) {
+      now += std::chrono::milliseconds(500);
+      std::vector<MemberId> live;
+      for (const MemberStatus& m : run.Status().members) live.push_back(m.member.id);
+      for (const MemberId& id : live) add(Say(id, Alive{}));
+      add(run.Handle(Tick{}, now));
+    }
+    return all;
   }
   std::vector<Action> Measured(int64_t step, float limb) {
     return Say(kFollows, muster::Measured{lineage(), Step(step), Fact(limb)});
   }
 
+  Time now = kNow;
   JobRun run;
   int64_t recorded = 0;
   int64_t segments = 0;
@@ -332,6 +348,43 @@ TEST(Follower, OfACheckpointThatIsGoneOnFromTheMeasureIsInTheLedger) {
   ASSERT_THAT(Of<PersistMeasure>(planned), SizeIs(1));
   EXPECT_EQ(Of<PersistMeasure>(planned)[0].fact.sums, Fact(7));
   EXPECT_THAT(Said<GiveMeasure>(job.Say(kOne, HoldsBase{job.run.journal().number, 0})), SizeIs(1));
+}
+
+// ---- what goes wrong with the checkpoint that is to be measured
+
+// Says how one process ended.
+void Ends(FollowedJob& job, const MemberId& id) {
+  ProcessExited exited;
+  exited.job = "job";
+  exited.start = StartNumber(1);
+  exited.name = id.name;
+  exited.lanes.incarnation = id.incarnation;
+  job.run.Handle(ExitTold{exited}, job.now);
+  job.run.Handle(MemberDown{id}, job.now);
+}
+
+// Its commit failed, all workers died and the job went back: what is known of that commit says
+// nothing of the same state in the next lineage.
+TEST(Follower, WhatFailedBeforeARewindHoldsUpNothingAfterIt) {
+  FollowedJob job;
+  job.Join(kFollows);
+  job.RecordUpTo(5);
+  const std::vector<Manifest> manifests = job.Save(4);
+  ASSERT_THAT(manifests, SizeIs(1));
+  job.run.Handle(ManifestFailed{"job", manifests[0].lineage, Step(4), "no space"}, job.now);
+  Ends(job, kOne);
+  Ends(job, kTwo);
+  const MemberId next = Id("worker-0", 2);
+  job.Join(next);
+  job.Say(next, Sealed{job.run.journal().number, {}});
+  job.Say(next, HoldsBase{job.run.journal().number, 0});
+  ASSERT_EQ(job.run.journal().phase, JobPhase::kRunning);
+  ASSERT_EQ(job.lineage(), LineageNumber(2));
+  job.recorded = 0;
+  job.RecordUpTo(6, next);
+  ASSERT_THAT(job.run.Status().waits_for, HasSubstr("measure of step 4"));
+  const auto sealed = Said<Seal>(job.Live(seconds(70)));
+  EXPECT_THAT(sealed, SizeIs(1)) << "members are asked what has become of its parts";
 }
 
 }  // namespace
