@@ -34,12 +34,11 @@ std::optional<Step> JobRun::LacksMeasure(Step state) const {
   return outstanding && FactOf(*outstanding) == nullptr ? outstanding : std::nullopt;
 }
 
-// Nobody has measured it, and the step that brings its measure is not done. That of the last state
-// of all has no step to ride with.
+// Nobody has measured it, and the step that brings its measure is not done.
 bool JobRun::IsToBeMeasured(Step state) const {
-  if (!HasFollower() || !journal_.environment || state >= Step(TotalSteps())) return false;
+  if (!journal_.environment) return false;
   const TrainingSpec& training = journal_.spec.training;
-  return IsMeasuredIn(training, journal_.environment->samples, state) &&
+  return IsFollowed(training, journal_.environment->samples, state) &&
          BringerOf(training.validation, state) >= ledger_.recorded() && FactOf(state) == nullptr;
 }
 
@@ -226,8 +225,8 @@ bool JobRun::OwesPart(const MemberId& member) const {
 
 // True: its writer tries again by itself, and no round is given up.
 bool JobRun::MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed) {
-  if (!HasFollower() || !journal_.environment || failed.disk_is_slow ||
-      !IsMeasuredIn(journal_.spec.training, journal_.environment->samples, failed.step))
+  if (!journal_.environment || failed.disk_is_slow ||
+      !IsFollowed(journal_.spec.training, journal_.environment->samples, failed.step))
     return false;
   Say("checkpoint",
       absl::StrCat("a part of the checkpoint of step ", failed.step.value(), " by ", member.name,

@@ -212,6 +212,11 @@ std::optional<Step> BroughtIn(const TrainingSpec& training, uint64_t samples, St
   return IsMeasuredIn(training, samples, measured) ? std::optional(measured) : std::nullopt;
 }
 
+bool IsFollowed(const TrainingSpec& training, uint64_t samples, Step step) {
+  return FollowersOf(training) > 0 && step < Step(TotalSteps(training, samples)) &&
+         IsMeasuredIn(training, samples, step);
+}
+
 int64_t StepsBetweenMeasures(const TrainingSpec& training, uint64_t samples) {
   const ValidationSpec& validation = training.validation;
   if (validation.every_steps > 0) return validation.every_steps;

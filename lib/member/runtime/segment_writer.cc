@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -59,7 +60,10 @@ void SegmentWriter::Run() {
     if (!job || stopping_) continue;
     progress_.GoesOn(std::chrono::steady_clock::now());
     if (const auto* expected = std::get_if<Expected>(&*job)) TouchMemory(expected->elements);
-    if (auto* part = std::get_if<Part>(&*job)) WriteOne(std::move(*part), 0);
+    if (auto* part = std::get_if<Part>(&*job)) {
+      ForgetCopiesIn(**part);
+      WriteOne(std::move(*part), 0);
+    }
     progress_.Rests();
   }
 }
@@ -115,6 +119,26 @@ void SegmentWriter::WriteDue() {
   }
 }
 
+// Where the last checkpoint is written again, each copy of it would be kept until the disk has
+// room.
+void SegmentWriter::ForgetCopiesIn(const CheckpointPartCopy& newer) {
+  const auto is_of_that = [&](const CheckpointPartCopy& part) {
+    return part.lineage == newer.lineage && part.step == newer.step;
+  };
+  if (std::none_of(retries_.begin(), retries_.end(),
+                   [&](const Retry& retry) { return is_of_that(*retry.part); }))
+    return;
+  std::set<std::pair<int32_t, ChunkId>> has;
+  for (const PartView& view : newer.parts) has.emplace(view.slot, view.chunk);
+  under_way_ -= static_cast<int>(std::erase_if(retries_, [&](const Retry& retry) {
+    return is_of_that(*retry.part) &&
+           std::all_of(retry.part->parts.begin(), retry.part->parts.end(),
+                       [&](const PartView& view) {
+                         return has.contains({view.slot, view.chunk});
+                       });
+  }));
+}
+
 // It cannot be written now, and nobody else has this state any more.
 void SegmentWriter::TryAgain(std::shared_ptr<const CheckpointPartCopy> part, int failures,
                              std::string why) {
@@ -147,10 +171,7 @@ void SegmentWriter::WriteOne(std::shared_ptr<const CheckpointPartCopy> part, int
                    [this](size_t bytes) { Did(bytes); });
   if (segment.ok()) failpoints_.Pass("segment_written");
   if (segment.ok()) segment->finite = IsFinite(*part);
-  const TrainingSpec& training = setup_->spec.training;
-  const bool is_followed = training.validation.by_follower() &&
-                           IsMeasuredIn(training, setup_->environment.samples, meta.step);
-  if (!segment.ok() && is_followed)
+  if (!segment.ok() && IsFollowed(setup_->spec.training, setup_->environment.samples, meta.step))
     return TryAgain(std::move(part), failures + 1, std::string(segment.status().message()));
   const double stall_seconds = part->stall_seconds;
   part.reset();

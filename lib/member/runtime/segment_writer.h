@@ -32,7 +32,8 @@ class SegmentWriter {
 
   // Any thread; returns at once. The state machine sees to it that no more than
   // CheckpointParts::kMost parts are under way, besides those of the one state that is to be
-  // measured: such a part is tried again if it cannot be written, and each failure is told.
+  // measured: such a part is tried again if it cannot be written, until a later one has all that it
+  // has, and each failure is told.
   void Write(CheckpointPartCopy part);
   // Any thread; returns at once. Parts of other lineages are not tried again.
   void KeepOnly(LineageNumber lineage) { kept_lineage_ = lineage.value(); }
@@ -49,6 +50,7 @@ class SegmentWriter {
   void TouchMemory(size_t elements);
   void WriteOne(std::shared_ptr<const CheckpointPartCopy> part, int failures);
   void TryAgain(std::shared_ptr<const CheckpointPartCopy> part, int failures, std::string why);
+  void ForgetCopiesIn(const CheckpointPartCopy& newer);
   void WriteDue();
   Time NextTry() const;
   bool IsFinite(const CheckpointPartCopy& part);

@@ -56,9 +56,8 @@ struct MemberConfig {
     const auto at = std::find(chunks.begin(), chunks.end(), TensorKind::kSum);
     return ChunkId(at == chunks.end() ? -1 : static_cast<int32_t>(at - chunks.begin()));
   }
-  // A follower measures that state, and so its checkpoint must come to be.
   bool IsFollowed(Step state) const {
-    return training.validation.by_follower() && IsMeasuredIn(training, environment.samples, state);
+    return muster::IsFollowed(training, environment.samples, state);
   }
   // Lanes bring zeros of what is measured, and this step brings it.
   bool BringsFact(Step step, ChunkId c) const {

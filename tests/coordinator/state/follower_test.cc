@@ -387,5 +387,22 @@ TEST(Follower, WhatFailedBeforeARewindHoldsUpNothingAfterIt) {
   EXPECT_THAT(sealed, SizeIs(1)) << "members are asked what has become of its parts";
 }
 
+// Nobody measures the state after the last step: its checkpoint fails as that of any job.
+TEST(Follower, APartOfTheLastStateThatFailsIsWrittenAgainInAnotherView) {
+  FollowedJob job;
+  job.Join(kFollows);
+  for (const int64_t s : {4, 8, 12, 16}) {
+    job.RecordUpTo(s);
+    job.Commit(job.Save(s));
+    job.Measured(s, 7);
+  }
+  job.RecordUpTo(20);
+  const auto failed =
+      Of<Announce>(job.Say(kOne, SegmentFailed{job.lineage(), Step(20), "no space"}));
+  ASSERT_FALSE(failed.empty());
+  EXPECT_EQ(failed[0].text, "checkpoint of step 20 was given up: worker-0: no space");
+  EXPECT_THAT(Said<Seal>(job.Live(seconds(2))), SizeIs(2));
+}
+
 }  // namespace
 }  // namespace muster::coordinator

@@ -392,6 +392,18 @@ TEST(Delay, IsAtMostTheStepsBetweenMeasuresAndOfEpochsTheyAreKnownLate) {
   EXPECT_EQ(OutstandingIn(training, 25, Step(13)), Step(12));
 }
 
+// The measure of the last state of all has no step to ride with.
+TEST(MeasuredByAFollower, AreTheStatesBeforeTheLast) {
+  TrainingSpec training = Measuring();
+  training.steps = 20;
+  EXPECT_FALSE(IsFollowed(training, 25, Step(5))) << "workers measure it";
+  training.validation = {.every_steps = 5, .on = MeasuredOn::kFollower, .delay = 2};
+  std::vector<int64_t> followed;
+  for (int64_t s = 0; s < 30; ++s)
+    if (IsFollowed(training, 25, Step(s))) followed.push_back(s);
+  EXPECT_THAT(followed, ElementsAre(5, 10, 15));
+}
+
 TEST(Sums, OfAFollowerAreWhatLanesCanHaveAddedUpTo) {
   MeasureSums sums;
   sums.floats.assign(2 * kFloatsOfMetric, 0.0f);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/clock.h"
 #include "lib/base/mutex.h"
+#include "lib/domain/validation.h"
 #include "lib/member/state/checkpoint_parts.h"
 
 namespace muster {
@@ -55,21 +57,29 @@ class SegmentWriterTest : public testing::Test {
 
   SegmentWriterTest() {
     std::filesystem::create_directories(dir_);
+    MakeSetupOf({});
+  }
+  void MakeSetupOf(const TrainingSpec& training) {
     JobIs job;
     job.job = "job";
     job.cluster = "cluster";
     job.checkpoint_dir = dir_;
+    job.spec.training = training;
     NumericEnvironment environment;
     environment.samples = 1;
     environment.tensors = {{"weight", {kElements}, TensorKind::kParameter}};
+    if (training.validation.wanted()) {
+      const auto sums = SumTensors(training.validation, {{"loss"}});
+      environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
+    }
     setup_ = MakeSetup(job, environment).value();
     state_ = StateMemory{setup_->pool->BorrowZeroed(), {}};
   }
   ~SegmentWriterTest() override { std::filesystem::remove_all(dir_); }
 
-  CheckpointPartCopy CopyAt(int64_t step) {
-    return CopyCheckpointPart(*setup_, state_, LineageNumber(1), Step(step),
-                              AllChunks(setup_->layout), copied_);
+  CheckpointPartCopy CopyAt(int64_t step) { return CopyAt(step, AllChunks(setup_->layout)); }
+  CheckpointPartCopy CopyAt(int64_t step, const std::vector<ChunkId>& chunks) {
+    return CopyCheckpointPart(*setup_, state_, LineageNumber(1), Step(step), chunks, copied_);
   }
   // The steps of the next so many answers.
   std::vector<Step> AwaitWritten(size_t answers) {
@@ -185,6 +195,86 @@ TEST_F(SegmentWriterTest, ARestIsNoWork) {
   writer.Expect(static_cast<size_t>(kElements));
   while (setup_->part_memory->made() == 0) std::this_thread::yield();  // it has begun
   EXPECT_TRUE(AwaitIdle()) << "though it is not done for years";
+}
+
+// A follower measures states 4 and 8 of twelve; of the last one nothing can be written for a while.
+class FollowedPartsTest : public SegmentWriterTest {
+ protected:
+  FollowedPartsTest() {
+    TrainingSpec training;
+    training.steps = 12;
+    training.validation = {.every_steps = 4, .on = MeasuredOn::kFollower, .delay = 1};
+    MakeSetupOf(training);
+    std::filesystem::remove_all(dir_);
+    std::ofstream(dir_) << "no folder";
+  }
+  void HasRoom() {
+    std::filesystem::remove(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  // That of the next answer, which tells of a failure.
+  Step AwaitFailed() {
+    const std::optional<Event> event = events_->TakeUntil(Time::max());
+    const auto* failed = std::get_if<SegmentFailed>(&*event);
+    if (failed == nullptr) {
+      ADD_FAILURE() << "it was written";
+      return Step(-1);
+    }
+    EXPECT_FALSE(failed->gave_up);
+    return failed->step;
+  }
+  // Where the machine is slow, more tries may have failed before there was room.
+  Step AwaitWrittenAtLast() {
+    while (true) {
+      const std::optional<Event> event = events_->TakeUntil(Time::max());
+      if (const auto* segment = std::get_if<SegmentWritten>(&*event)) return segment->step;
+    }
+  }
+
+  Failpoints failpoints_{[](absl::string_view) {}};
+};
+
+TEST_F(FollowedPartsTest, OfAMeasuredStateAreTriedAgainUntilThereIsRoom) {
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints_, progress_);
+  writer.Write(CopyAt(4));
+  EXPECT_EQ(AwaitFailed(), Step(4));
+  HasRoom();
+  EXPECT_EQ(AwaitWrittenAtLast(), Step(4)) << "by itself";
+  writer.Write(CopyAt(8));
+  EXPECT_THAT(AwaitWritten(1), testing::ElementsAre(Step(8)));
+}
+
+// A last checkpoint of which a part failed is written again by all, and again.
+TEST_F(FollowedPartsTest, OfOneStateAreKeptOnceHoweverOftenTheyCome) {
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints_, progress_);
+  for (int i = 0; i < 5; ++i) {
+    writer.Write(CopyAt(4));
+    AwaitFailed();
+  }
+  EXPECT_LE(setup_->part_memory->made(), 3) << "of five; one that waits, and one that comes";
+  HasRoom();
+  EXPECT_EQ(AwaitWrittenAtLast(), Step(4));
+}
+
+// In one view it owned these chunks, in the next one others: all are needed.
+TEST_F(FollowedPartsTest, OfOneStateAreAllKeptWhereTheyAreOfOtherChunks) {
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints_, progress_);
+  writer.Write(CopyAt(4, {ChunkId(0)}));
+  AwaitFailed();
+  writer.Write(CopyAt(4, {ChunkId(1)}));
+  AwaitFailed();
+  HasRoom();
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(AwaitWrittenAtLast(), Step(4));
+}
+
+// Nobody measures it, so it is tried again as any last checkpoint: in another view, if at all.
+TEST_F(FollowedPartsTest, OfTheLastStateAreNotKept) {
+  SegmentWriter writer(setup_, "worker-0-1", events_, failpoints_, progress_);
+  for (int i = 0; i < 3; ++i) {
+    writer.Write(CopyAt(12));
+    EXPECT_EQ(AwaitFailed(), Step(12));
+  }
+  EXPECT_EQ(setup_->part_memory->made(), 1);
 }
 
 TEST_F(SegmentWriterTest, ItsEndDoesNotWaitForARest) {
