@@ -171,6 +171,8 @@ std::vector<MemberId> JobRun::WhoMayGo() const {
   std::map<MemberId, int32_t> indexes;
   std::vector<bool> has_part;
   if (has_begun) {
+    // What a coordinator before this one was told they say again when a view forms.
+    if (!KnowsWhoOwesParts()) return {};
     indexes = view->Indexes();
     has_part.resize(view->members.size(), false);
     const auto note = [&](const std::vector<int32_t>& holders) {

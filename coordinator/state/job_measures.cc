@@ -209,8 +209,9 @@ bool JobRun::IsLost(const PlanInput& input, Step measured) const {
 
 // A part of such a checkpoint that only this member has.
 bool JobRun::OwesPart(const MemberId& member) const {
-  const auto promised = promised_.find(member);
-  if (promised == promised_.end() || journal_.lineages.empty() || !layout_) return false;
+  if (!promised_) return false;
+  const auto promised = promised_->find(member);
+  if (promised == promised_->end() || journal_.lineages.empty() || !layout_) return false;
   const MeasuredPart& part = promised->second;
   if (part.chunks.size() != layout_->chunks().size() ||
       part.lineage != journal_.lineages.back().number || !IsToBeMeasured(part.step) ||

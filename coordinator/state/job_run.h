@@ -248,6 +248,7 @@ class JobRun {
   void PruneCheckpoints();
   std::optional<Step> WhichIsLost(const PlanInput& input, Step base) const;
   bool IsLost(const PlanInput& input, Step measured) const;
+  bool KnowsWhoOwesParts() const { return !HasFollower() || promised_; }
   bool OwesPart(const MemberId& member) const;
   std::optional<MemberId> Follower() const;
   std::optional<Step> WaitsForMeasureOf() const;
@@ -380,8 +381,9 @@ class JobRun {
   std::optional<ToBeSaved> to_be_saved_;  // the last one of which something went wrong
   std::optional<std::pair<LineageNumber, Step>> asked_;  // what the follower measures
   bool looks_at_measured_ = false;  // its checkpoint is damaged: the next view begins before it
-  // What members said, when the last view formed, that they still write of one.
-  std::map<MemberId, MeasuredPart> promised_;
+  // What members said, when the last view formed, that they still write of one; nothing: none has
+  // formed since this coordinator came to the job.
+  std::optional<std::map<MemberId, MeasuredPart>> promised_;
   std::optional<JobCommand> command_;  // outstanding
   std::optional<Layout> layout_;       // of the job's numeric environment, once it was needed
   std::optional<std::pair<LineageNumber, Step>> last_measured_;  // of which people were told

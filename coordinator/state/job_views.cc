@@ -74,7 +74,8 @@ void JobRun::Consider() {
   }
   const std::optional<std::string> why_not = WhyNotYet();
   NextView& next = Next();
-  if (next.cause.empty() && !change_ && has_leavers_ && journal_.view && LeaverHasPart())
+  const bool leave = !change_ && has_leavers_ && journal_.view;
+  if (next.cause.empty() && leave && (LeaverHasPart() || !KnowsWhoOwesParts()))
     next.cause = "workers are to leave";
   if (!why_not) return Form(next.cause.empty() ? "members joined" : next.cause, next.after_loss);
   change_.reset();  // it names members that are gone
@@ -147,6 +148,7 @@ void JobRun::EvictSlow() {
 bool JobRun::ViewStillFits() const {
   const JobJournal& j = journal_;
   if (!j.view || j.view->number != j.number || j.resumes) return false;
+  if (has_leavers_ && !KnowsWhoOwesParts()) return false;
   const size_t workers =
       std::min(membership_.Count(Role::kWorker), static_cast<size_t>(WorkersOf(j)));
   return workers + membership_.Count(Role::kServer) == j.view->members.size() &&
@@ -279,9 +281,9 @@ void JobRun::Plan() {
                "back, or start anew with resume: never",
                kExitBadData);
   if (planned.rewind) Rewind(planned, lost);
-  promised_.clear();
+  promised_.emplace();
   for (const auto& [id, local_state] : change_->answers())
-    if (local_state.measured_part) promised_[id] = *local_state.measured_part;
+    if (local_state.measured_part) promised_->emplace(id, *local_state.measured_part);
   reach_.Learn(planned.view.number, planned.heal.members);
   change_->Follow(std::move(planned));
   Do(ToMembers{change_->members(), change_->CurrentMessage(leadership_.term)});

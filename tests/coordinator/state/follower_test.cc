@@ -404,5 +404,67 @@ TEST(Follower, APartOfTheLastStateThatFailsIsWrittenAgainInAnotherView) {
   EXPECT_THAT(Said<Seal>(job.Live(seconds(2))), SizeIs(2));
 }
 
+// ---- a worker that leaves while its part is not written
+
+LocalState HeldIn(const FollowedJob& job, std::vector<int32_t> lanes, ChunkSet part) {
+  LocalState held{.has_state = true, .lineage = job.lineage(), .step = job.run.Status().step};
+  held.results = held.sums = ChunkSet(3, false);
+  for (const int32_t lane : lanes) held.lanes.emplace_back(lane);
+  held.measured_part = MeasuredPart{job.lineage(), Step(4), std::move(part)};
+  return held;
+}
+
+// Another coordinator comes after the view in which worker-1 lost its lanes.
+class LeavesAfterARestart : public testing::Test {
+ protected:
+  LeavesAfterARestart() {
+    before_.RecordUpTo(5);
+    before_.run.Handle(Leavers{{{kTwo.name, LeaveCause::kScaled}}}, kNow);
+    Answer(before_);
+    before_.RecordUpTo(6);
+    stored_.journal = before_.run.journal();
+    stored_.recorded = Step(6);
+    EXPECT_TRUE(before_.run.Has(kTwo)) << "its part is not written";
+  }
+  // What is asked when a view forms.
+  void Answer(FollowedJob& job) {
+    const ViewNumber number = job.run.journal().number;
+    job.Say(kOne, Sealed{number, HeldIn(job, {0, 1, 2, 3}, {true, false, true})});
+    job.Say(kTwo, Sealed{number, HeldIn(job, {}, {false, true, false})});
+    for (const MemberId& id : {kOne, kTwo}) job.Say(id, HoldsBase{number, 0});
+  }
+  void ComeBack(FollowedJob& job) {
+    for (const MemberId& id : {kTwo, kOne}) {
+      muster::Join join;
+      join.job = "job";
+      join.start = StartNumber(1);
+      join.id = id;
+      join.term = TermNumber(3);
+      join.sealed = join.active = stored_.journal.number;
+      join.environment = WithSums(stored_.journal.spec.training.validation);
+      job.Say(id, join);
+    }
+  }
+
+  FollowedJob before_;
+  StoredJob stored_;
+};
+
+TEST_F(LeavesAfterARestart, OnlyWhenItsPartIsWritten) {
+  FollowedJob job(stored_);
+  ComeBack(job);
+  EXPECT_TRUE(job.run.Has(kTwo)) << "whether it still writes a part is not known";
+  ASSERT_GT(job.run.journal().number, stored_.journal.number) << "it is asked";
+  Answer(job);
+  ASSERT_EQ(job.run.journal().phase, JobPhase::kRunning);
+  job.recorded = 6;
+  job.Live(seconds(1));
+  EXPECT_TRUE(job.run.Has(kTwo)) << "it does";
+  job.Segment(kTwo, 4, {1});
+  job.Live(seconds(1));
+  EXPECT_FALSE(job.run.Has(kTwo));
+  EXPECT_EQ(job.run.journal().rewinds, 0);
+}
+
 }  // namespace
 }  // namespace muster::coordinator
