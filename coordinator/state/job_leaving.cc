@@ -18,6 +18,7 @@ const char* WhyItLeaves(LeaveCause cause) {
     case LeaveCause::kMakesRoom: return "it makes room for a job that waits";
     case LeaveCause::kDrained: return "its host is drained";
     case LeaveCause::kQuota: return "its namespace holds more slots than its quota";
+    case LeaveCause::kForFollower: return "there is no other room for the follower of its job";
   }
   return "";
 }
@@ -235,6 +236,37 @@ void JobRun::EndIfNobodyIsLeftToStop() {
       kExitStopped);
 }
 
+// Without whom the job cannot go on, and who has no place, for people; empty: nobody.
+std::string JobRun::WhoLacksRoom() const {
+  if (reattachment_ || finishes_since_ || digesting_) return "";
+  const bool begins = !journal_.view || journal_.resumes;
+  int32_t workers = 0;
+  std::string worker, server, follower;  // the first one without a place
+  for (const auto& [name, placement] : journal_.placements) {
+    const bool is_worker = placement.role == Role::kWorker;
+    if (placement.host)
+      workers += is_worker ? 1 : 0;
+    else if (std::string& first = is_worker                         ? worker
+                                  : placement.role == Role::kServer ? server
+                                                                    : follower;
+             first.empty())
+      first = name;
+  }
+  if (!server.empty()) return server;
+  if (!worker.empty() && workers < (begins ? journal_.spec.runtime.workers_min : 1)) return worker;
+  return !follower.empty() && !WaitsForMeasure().empty() ? follower : "";
+}
+
+// A place that does not help, as nodes that were kept apart still do not reach each other, is no
+// end of it: only a step is.
+void JobRun::NoteRoom() {
+  if (!WhoLacksRoom().empty()) {
+    if (!stands_still_since_) stands_still_since_ = now_;
+  } else if (ViewStillFits() && first_step_done_ == journal_.view->number) {
+    stands_still_since_.reset();
+  }
+}
+
 // The view gives lanes to one that is leaving although others could have them.
 bool JobRun::LeaverHasPart() const {
   const auto& live = membership_.live();
@@ -325,7 +357,10 @@ void JobRun::On(const GiveWay& give_way) {
   journal_.ending.gives_way = true;
   journal_.ending.is_urgent = give_way.is_urgent;
   stops_since_ = now_;
-  if (!journal_.view || journal_.resumes) return End(JobPhase::kStopped, give_way.why, kExitLater);
+  if (!journal_.view || journal_.resumes) {
+    Say("state", absl::StrCat("gives up its places: ", give_way.why));
+    return End(JobPhase::kStopped, give_way.why, kExitLater);
+  }
   SetPhase(JobPhase::kStopping,
            absl::StrCat("stops after a checkpoint, and waits in the queue: ", give_way.why));
   GiveCommands();

@@ -308,9 +308,12 @@ std::string JobRun::WaitsForMeasure() const {
   const std::optional<Step> measured = WaitsForMeasureOf();
   if (!measured) return "";
   const Step open = ledger_.recorded();
+  const Placement* placement = PlacementOf(journal_, kFollowerName);
+  const bool has_room = placement == nullptr || placement->host;
   return absl::StrCat(
       open >= EndStep() ? "the last checkpoint" : absl::StrCat("step ", open.value()),
-      " waits for ", kFollowerName, "'s measure of step ", measured->value());
+      " waits for ", kFollowerName, "'s measure of step ", measured->value(),
+      has_room ? "" : absl::StrCat("; ", kFollowerName, " waits for a free slot"));
 }
 
 }  // namespace muster::coordinator

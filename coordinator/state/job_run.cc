@@ -169,6 +169,8 @@ PlacedJob JobRun::Places() const {
                 .stops = journal_.ending.stop_asked,
                 .devices_each = runtime.devices,
                 .reader_host = runtime.stream.host};
+  if (stands_still_since_ && now_ - *stands_still_since_ > leadership_.settings.room_patience)
+    job.lacks = WhoLacksRoom();
   for (const auto& [name, placement] : journal_.placements) {
     if (placement.host)
       job.placed[name] = *placement.host;
@@ -497,6 +499,7 @@ void JobRun::On(const Tick& tick) {
   if (!ended()) RetryMeasured();
   if (!ended()) CheckpointByTime();
   if (!ended()) EndWithoutSegments();
+  if (!ended()) NoteRoom();
 }
 
 // Nothing was decided for so long, or longer. What members did meanwhile may still wait: their
@@ -507,6 +510,7 @@ void JobRun::HeldUp(Duration time) {
   membership_.HeldUp(time, now_);
   stops_since_ += time;
   if (cannot_stop_since_) *cannot_stop_since_ += time;
+  if (stands_still_since_) *stands_still_since_ += time;
 }
 
 // ---- members

@@ -204,6 +204,8 @@ class JobRun {
   bool LeaverHasPart() const;
   bool StayerIsIdle() const;
   void EndIfNobodyIsLeftToStop();
+  std::string WhoLacksRoom() const;
+  void NoteRoom();
   void CountTime();
   void KeepTime();
   std::string WhyItIsLate() const;
@@ -337,6 +339,8 @@ class JobRun {
   Time stops_since_;             // it was told to stop, or this coordinator has begun
   // It is to stop, and what it lacks for that has no room.
   std::optional<Time> cannot_stop_since_;
+  // It has not gone on since it lacked somebody for whom there was no room.
+  std::optional<Time> stands_still_since_;
   std::string goes_back_;
   bool has_leavers_ = false;       // perhaps
   bool looks_for_leavers_ = true;  // something has changed for them since we looked, or time passed

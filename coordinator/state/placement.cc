@@ -363,6 +363,8 @@ class Decider {
     // What running jobs have lost comes before anything new.
     for (Running& job : running_) PlaceWaiting(job);
     for (Running& job : running_) StayOrMove(job);
+    for (const Running& job : running_) MakeRoomForFollower(job);
+    GiveUpPlaces();
     for (const auto& [name_space, quota] : quotas_) ShrinkToQuota(name_space, quota);
     for (const QueuedJob& job : queued_) StartOrWait(job);
     // Somebody who waits could use what is free, soon or when more of it is: nobody grows into it.
@@ -452,13 +454,24 @@ class Decider {
     }
   }
 
-  void PlaceWaiting(Running& running) {
-    const PlacedJob& job = running.job;
-    if (GivesWay(job)) return;
+  std::vector<MemberToPlace> WaitingOf(const PlacedJob& job) const {
     std::vector<MemberToPlace> waiting = job.unplaced;
     // They move while the others train: they hold nothing.
     if (IsDrained(job, kFollowerName)) waiting.push_back({kFollowerName, Role::kFollower});
     if (IsDrained(job, kReaderName)) waiting.push_back({kReaderName, Role::kReader});
+    return waiting;
+  }
+
+  bool IsPlacedNow(const PlacedJob& job, const std::string& member) const {
+    return std::any_of(decision_.places.begin(), decision_.places.end(), [&](const auto& place) {
+      return place.job == job.id && place.member.name == member;
+    });
+  }
+
+  void PlaceWaiting(Running& running) {
+    const PlacedJob& job = running.job;
+    if (GivesWay(job)) return;
+    std::vector<MemberToPlace> waiting = WaitingOf(job);
     // Who needs none would take the slot that a worker needs for its devices.
     if (job.devices_each > 0)
       std::stable_partition(waiting.begin(), waiting.end(),
@@ -509,6 +522,52 @@ class Decider {
       leaves->second.erase(may_stay.back());
       may_stay.pop_back();
     }
+  }
+
+  // Training waits for the follower before long, so a worker beyond the least number gives it its
+  // place, unless one comes free anyway.
+  void MakeRoomForFollower(const Running& running) {
+    const PlacedJob& job = running.job;
+    const std::vector<MemberToPlace> waiting = WaitingOf(job);
+    const bool waits = std::any_of(waiting.begin(), waiting.end(), [&](const MemberToPlace& m) {
+      return m.role == Role::kFollower && !IsPlacedNow(job, m.name);
+    });
+    if (!waits || !job.may_shrink || GivesWay(job)) return;
+    const auto suits = [&](const Host* host) {
+      return host != nullptr && TakesNew(*host) && !job.left_out.contains(host->room->name);
+    };
+    const Room later = room_.WithoutHolders();
+    for (const Host& host : later.hosts())
+      if (suits(&host) && host.Fits(NeedOf(job, Role::kFollower)) > 0) return;
+    std::vector<std::string> may_go;
+    int32_t more = -std::max(1, job.workers_min);
+    for (const std::string& name : job.workers) {
+      const Host* host = HostOf(job, name);
+      if (Leaves(job, name) && suits(host)) return;
+      if (Leaves(job, name) || !job.placed.contains(name)) continue;
+      ++more;
+      if (suits(host)) may_go.push_back(name);
+    }
+    if (more > 0 && !may_go.empty())
+      decision_.leaves[job.id][may_go.front()] = LeaveCause::kForFollower;
+  }
+
+  // Jobs that stand still for want of room hold places that others could use, perhaps those for
+  // which the others wait. One at a time, the last one first: what it gives up may suffice for the
+  // rest.
+  void GiveUpPlaces() {
+    std::vector<const PlacedJob*> starve;
+    for (const Running& running : running_)
+      if (const PlacedJob& job = running.job; !job.lacks.empty() && !job.stops && !GivesWay(job))
+        starve.push_back(&job);
+    if (starve.empty()) return;
+    const PlacedJob& last = *starve.back();
+    const bool gets_room =
+        std::any_of(last.unplaced.begin(), last.unplaced.end(),
+                    [&](const MemberToPlace& member) { return IsPlacedNow(last, member.name); });
+    // Where it is alone, a try with nodes that were kept apart comes first.
+    if (gets_room && starve.size() == 1) return;
+    decision_.give_way[last.id] = absl::StrCat("there has been no room for ", last.lacks);
   }
 
   // How many more slots jobs of that namespace may hold. Those that are to leave count until they

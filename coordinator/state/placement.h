@@ -60,8 +60,11 @@ struct PlacedJob {
   std::set<std::pair<std::string, std::string>> apart{};
   int32_t priority = 0;
   std::string name_space{};
-  bool stops = false;        // it was told to: all its places come free
-  int32_t devices_each = 0;  // that a worker needs
+  bool stops = false;  // it was told to: all its places come free
+  // For whom there has been no room for so long that the job, which cannot go on without, is not to
+  // keep its places any more; empty: nobody.
+  std::string lacks{};
+  int32_t devices_each = 0;                                   // that a worker needs
   std::map<std::string, std::vector<std::string>> devices{};  // by member that has some
   std::string reader_host{};  // on no other its reader is placed; empty: on any
 };
@@ -89,7 +92,7 @@ struct PlacementInput {
   bool hosts_of_jobs = false;               // each host takes only of the job for which it was made
 };
 
-enum class LeaveCause { kScaled, kMakesRoom, kDrained, kQuota };
+enum class LeaveCause { kScaled, kMakesRoom, kDrained, kQuota, kForFollower };
 
 struct PlacementDecision {
   struct Place {

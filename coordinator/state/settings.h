@@ -29,6 +29,9 @@ struct Settings {
   Duration host_patience = std::chrono::seconds(20);
   // Between two looks for room into which jobs may grow.
   Duration grow_interval = std::chrono::seconds(60);
+  // For room for a member without which a job cannot go on: then the job waits in the queue, and
+  // others have the places that it holds.
+  Duration room_patience = std::chrono::seconds(60);
   Duration start_patience = std::chrono::seconds(10);  // for more than the least number of workers
   // For a member to get ready, and for the last checkpoint to come; besides, a second for each 10
   // MB of state.

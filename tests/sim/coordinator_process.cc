@@ -32,6 +32,7 @@ coordinator::Settings TheSettings(bool launches) {
   settings.checkpoint_patience = std::chrono::seconds(5);
   settings.grow_interval = std::chrono::seconds(2);
   settings.stop_patience = std::chrono::seconds(5);
+  settings.room_patience = std::chrono::seconds(5);
   return settings;
 }
 

@@ -466,5 +466,108 @@ TEST_F(LeavesAfterARestart, OnlyWhenItsPartIsWritten) {
   EXPECT_EQ(job.run.journal().rewinds, 0);
 }
 
+// ---- where there is no room for it
+
+// Two workers on "host", which has two slots, and the follower on "other", which has one.
+class FollowerWithoutRoom : public testing::Test {
+ protected:
+  void Start(int32_t workers_min) {
+    desk_.Give(AgentUp{HelloOf("other", 1)});
+    JobSpec spec = SpecOf(workers_min, 2);
+    spec.training.validation = Followed().journal.spec.training.validation;
+    desk_.Give(Submit{"job", spec});
+    for (const MemberId& id : {kA, kB}) desk_.Join(id, "job", environment_);
+    desk_.Join(kFollows, "job", environment_, Role::kFollower);
+    desk_.Activate({kA, kB});
+    ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
+    ASSERT_EQ(desk_.Job().placements.at(kFollowerName).host, "other");
+    for (int64_t step = 0; step < 5; ++step) desk_.Record(kA, step);
+    desk_.Drain<Announce>();
+  }
+  // Its agent starts anew, and has no slot.
+  void OtherHasNoRoom() {
+    AgentHello next = HelloOf("other", 0, /*life=*/2);
+    next.follows = HelloOf("other", 1).agent.incarnation;
+    desk_.Give(AgentUp{next});
+    EXPECT_NE(desk_.Job().placements.at(kFollowerName).host, "other");
+  }
+  void Commit(int64_t step) {
+    desk_.Drain<CommitManifest>();
+    desk_.Segment(kA, step, {0, 1, 2}, 1);
+    const auto commits = desk_.Drain<CommitManifest>();
+    ASSERT_THAT(commits, SizeIs(1));
+    desk_.Give(ManifestCommitted{commits[0].manifest});
+  }
+  void Live(int most, const std::vector<MemberId>& members) {  // seconds
+    for (int i = 0; i < 2 * most; ++i) {
+      desk_.Wait(std::chrono::milliseconds(500));
+      for (const MemberId& id : members) desk_.Say(id, Alive{});
+      desk_.Give(Tick{});
+    }
+  }
+  void Seal(const MemberId& id, std::vector<int32_t> lanes) {
+    LocalState held{.has_state = true,
+                    .lineage = desk_.Job().lineages.back().number,
+                    .step = Step(5),
+                    .results = ChunkSet(3, false),
+                    .sums = ChunkSet(3, false)};
+    for (const int32_t lane : lanes) held.lanes.emplace_back(lane);
+    desk_.Say(id, Sealed{desk_.Job().number, held});
+  }
+
+  const NumericEnvironment environment_ = WithSums(Followed().journal.spec.training.validation);
+  Desk desk_{{}, /*slots=*/2};
+};
+
+TEST_F(FollowerWithoutRoom, AWorkerBeyondTheLeastNumberGivesItItsPlace) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers_min=*/1));
+  ASSERT_NO_FATAL_FAILURE(Commit(4));
+  OtherHasNoRoom();
+  EXPECT_THAT(desk_.Told(),
+              testing::Contains("worker-1 is to leave, because there is no other room for the "
+                                "follower of its job"));
+  Seal(kA, {0, 1});
+  Seal(kB, {2, 3});
+  for (const MemberId& id : {kA, kB}) desk_.Say(id, HoldsBase{desk_.Job().number, 0});
+  EXPECT_TRUE(desk_.Job().placements.contains("worker-1")) << "its lanes of step 5 are not in";
+  desk_.Record(kA, 5);
+  desk_.Give(Tick{});
+  EXPECT_FALSE(desk_.Job().placements.contains("worker-1"));
+  EXPECT_EQ(desk_.Job().placements.at(kFollowerName).host, "host");
+  EXPECT_TRUE(desk_.Job().placements.contains("worker-0")) << "nobody else leaves for it";
+}
+
+TEST_F(FollowerWithoutRoom, WhereNoWorkerCanGoTheJobWaitsInTheQueueAfterAMinute) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers_min=*/2));
+  ASSERT_NO_FATAL_FAILURE(Commit(4));
+  OtherHasNoRoom();
+  Live(70, {kA, kB});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning) << "nothing waits for the follower yet";
+  desk_.Record(kA, 5);
+  EXPECT_EQ(desk_.Status().waits_for,
+            "step 6 waits for follower-0's measure of step 4; follower-0 waits for a free slot");
+  Live(55, {kA, kB});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
+  desk_.Drain<Announce>();
+  Live(15, {kA, kB});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kQueued);
+  EXPECT_THAT(desk_.Told(), testing::Contains(HasSubstr("there has been no room for follower-0")));
+  EXPECT_EQ(desk_.Status().job.reason, "needs 3 slots; the cluster has 2");
+  desk_.Give(AgentUp{HelloOf("third", 1)});
+  EXPECT_NE(desk_.Job().phase, JobPhase::kQueued) << "now there is room for all";
+}
+
+TEST_F(FollowerWithoutRoom, WhatWasGivenInTimeKeepsTheJob) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers_min=*/2));
+  ASSERT_NO_FATAL_FAILURE(Commit(4));
+  OtherHasNoRoom();
+  desk_.Record(kA, 5);
+  Live(50, {kA, kB});
+  desk_.Give(AgentUp{HelloOf("third", 1)});
+  EXPECT_EQ(desk_.Job().placements.at(kFollowerName).host, "third");
+  Live(60, {kA, kB});
+  EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
+}
+
 }  // namespace
 }  // namespace muster::coordinator

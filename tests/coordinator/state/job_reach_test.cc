@@ -179,5 +179,104 @@ TEST_F(OneNodeTest, ItsProcessIsStartedAgainWhereItWas) {
   EXPECT_THAT(desk_.Job().apart, IsEmpty());
 }
 
+// Found by the simulator: two jobs with a server on "host" and a worker on "other", which cannot
+// reach each other any more. Each needs a slot beside its server, and the other job's server has
+// it.
+class TwoJobsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    desk_.Give(AgentUp{HelloOf("other", 2)});
+    JobSpec spec = SpecOf(1, 1);
+    spec.training.sync = Sync::kServer;
+    spec.runtime.servers = 1;
+    for (const std::string job : {"one", "two"}) {
+      desk_.Give(Submit{job, spec});
+      ASSERT_EQ(HostIn(job, "server-0"), "host");
+      ASSERT_EQ(HostIn(job, "worker-0"), "other");
+      Come(job, "worker-0");
+      Come(job, "server-0");
+      Form(job);
+      ASSERT_EQ(desk_.Job(job).phase, JobPhase::kRunning);
+    }
+    desk_.Drain<Announce>();
+  }
+  std::optional<std::string> HostIn(const std::string& job, const std::string& name) {
+    return desk_.Job(job).placements.at(name).host;
+  }
+  // Its next process, where it is placed now.
+  void Come(const std::string& job, const std::string& name) {
+    muster::Join join;
+    join.job = job;
+    join.start = desk_.StartOf(job);
+    join.id = {name, {static_cast<uint64_t>(++lives_), std::hash<std::string>()(job)}};
+    join.role = name == "worker-0" ? Role::kWorker : Role::kServer;
+    join.node = *HostIn(job, name);
+    join.address = job + name;
+    join.environment = Environment();
+    live_[job][name] = join.id;
+    desk_.Say(join.id, join);
+  }
+  void Form(const std::string& job) {
+    const ViewNumber number = desk_.Job(job).number;
+    for (const auto& [name, id] : live_[job]) desk_.Say(id, Sealed{number, {}});
+    for (const auto& [name, id] : live_[job]) desk_.Say(id, HoldsBase{number, 0});
+  }
+  bool IsLive(const std::string& job, const std::string& name) {
+    const JobStatus status = desk_.Status(job);
+    return std::any_of(status.members.begin(), status.members.end(),
+                       [&](const MemberStatus& m) { return m.member.id == live_[job][name]; });
+  }
+  // Processes are started where they are placed.
+  void StartWhoIsMissing() {
+    for (const std::string job : {"one", "two"}) {
+      if (desk_.Job(job).phase == JobPhase::kQueued) continue;
+      for (const std::string name : {"worker-0", "server-0"})
+        if (HostIn(job, name) && !IsLive(job, name)) Come(job, name);
+      const JobJournal journal = desk_.Job(job);
+      if (!journal.view || journal.number > journal.view->number) Form(job);
+    }
+  }
+  // While a job runs on both hosts, its two members name each other.
+  void Live(Duration time) {
+    for (Duration passed{}; passed < time; passed += milliseconds(500)) {
+      desk_.Wait(milliseconds(500));
+      StartWhoIsMissing();
+      for (const auto& [job, members] : live_)
+        for (const auto& [name, id] : members) {
+          Alive alive{Step(0), ""};
+          const JobJournal journal = desk_.Job(job);
+          const bool is_cut = journal.view && journal.view->members.size() == 2 &&
+                              HostIn(job, "worker-0") != HostIn(job, "server-0");
+          if (is_cut) {
+            const int32_t index = journal.view->IndexOf(id);
+            alive.unreachable = {journal.view->number, {1 - index}};
+          }
+          desk_.Say(id, alive);
+        }
+      desk_.Give(Tick{});
+    }
+  }
+
+  Desk desk_{{}, /*slots=*/2};
+  std::map<std::string, std::map<std::string, MemberId>> live_;
+  int lives_ = 0;
+};
+
+TEST_F(TwoJobsTest, OneOfTwoThatHoldEachOthersPlacesGivesThemUp) {
+  Live(seconds(5));
+  for (const std::string job : {"one", "two"}) {
+    const bool waits = !HostIn(job, "server-0") || !HostIn(job, "worker-0");
+    ASSERT_TRUE(waits) << job << " has no room beside its other member";
+  }
+  Live(seconds(90));
+  EXPECT_THAT(desk_.Told(), testing::Contains(HasSubstr("there has been no room for")));
+  // One of them has both its places on one host, and the other starts on the other one.
+  for (const std::string job : {"one", "two"}) {
+    ASSERT_TRUE(HostIn(job, "server-0") && HostIn(job, "worker-0")) << job;
+    EXPECT_EQ(HostIn(job, "server-0"), HostIn(job, "worker-0")) << job;
+    EXPECT_EQ(desk_.Job(job).phase, JobPhase::kRunning) << job;
+  }
+}
+
 }  // namespace
 }  // namespace muster::coordinator

@@ -57,10 +57,11 @@ std::string LeavesOf(const PlacementDecision& decision) {
   for (const auto& [job, members] : decision.leaves)
     for (const auto& [name, cause] : members)
       texts.push_back(absl::StrCat(job, "/", name,
-                                   cause == LeaveCause::kScaled      ? " scaled"
-                                   : cause == LeaveCause::kMakesRoom ? " makes room"
-                                   : cause == LeaveCause::kQuota     ? " quota"
-                                                                     : " drained"));
+                                   cause == LeaveCause::kScaled        ? " scaled"
+                                   : cause == LeaveCause::kMakesRoom   ? " makes room"
+                                   : cause == LeaveCause::kQuota       ? " quota"
+                                   : cause == LeaveCause::kForFollower ? " for the follower"
+                                                                       : " drained"));
   return absl::StrJoin(texts, ", ");
 }
 
@@ -1010,6 +1011,82 @@ TEST(Placement, ThousandsOfHostsAndOfJobsAreNoWork) {
   grows.may_grow = true;
   decision = DecidePlacement({input.hosts, {grows}, {}});
   EXPECT_THAT(decision.grows, ElementsAre(Pair("wide", kHosts - 1)));
+}
+
+TEST(Placement, AWorkerMakesRoomForTheFollowerOfItsJob) {
+  struct Case {
+    const char* what;
+    PlacementInput input;
+    std::string leaves;
+  };
+  // Two workers on a, one of which it can do without, and a follower without a place.
+  PlacedJob job = Elastic("j", 1, {"a", "a"}, 1, 2);
+  job.unplaced = {{kFollowerName, Role::kFollower}};
+  PlacedJob least = job, shrinks_not = job, leaves_already = job, left_out = job, scattered = job;
+  least.workers_min = 2;
+  shrinks_not.may_shrink = false;
+  leaves_already.workers_max = 1;
+  left_out.left_out = {"a"};
+  scattered.placed["worker-0"] = "b";
+  scattered.left_out = {"a"};
+  PlacedJob waits = Elastic("j", 1, {"a"}, 1, 2);
+  Unplace(waits, "worker-1");
+  waits.unplaced.push_back({kFollowerName, Role::kFollower});
+  HostRoom held{"a", "a", 3};
+  held.devices = {"0", "1", "2"};
+  held.held = {"2"};
+  PlacedJob with_devices = job;
+  with_devices.devices_each = 1;
+  with_devices.devices = {{"worker-0", {"0"}}, {"worker-1", {"1"}}};
+  HostRoom drained = Host("b", 1);
+  drained.drains = true;
+  PlacedJob moves = Elastic("j", 1, {"a", "a"}, 1, 2);
+  moves.placed[kFollowerName] = "b";
+  for (const Case& c : std::vector<Case>{
+           {"the last worker", {{Host("a", 2)}, {job}, {}}, "j/worker-1 for the follower"},
+           {"it gets a slot", {{Host("a", 3)}, {job}, {}}, ""},
+           {"none is beyond workers.min", {{Host("a", 2)}, {least}, {}}, ""},
+           {"its steps do not go on", {{Host("a", 2)}, {shrinks_not}, {}}, ""},
+           {"one leaves anyway", {{Host("a", 2)}, {leaves_already}, {}}, "j/worker-1 scaled"},
+           {"it could not use their host", {{Host("a", 2)}, {left_out}, {}}, ""},
+           {"it could use that of one",
+            {{Host("a", 1), Host("b", 1)}, {scattered}, {}},
+            "j/worker-0 for the follower"},
+           {"the others wait for a place, too", {{Host("a", 1)}, {waits}, {}}, ""},
+           {"a device is free soon", {{held}, {with_devices}, {}}, ""},
+           {"its host is drained",
+            {{Host("a", 2), drained}, {moves}, {}},
+            "j/worker-1 for the follower"}}) {
+    SCOPED_TRACE(c.what);
+    EXPECT_EQ(LeavesOf(DecidePlacement(c.input)), c.leaves);
+  }
+}
+
+TEST(Placement, OfJobsThatStandStillForWantOfRoomTheLastOneGivesUpItsPlaces) {
+  const auto starving = [](const std::string& id, int64_t submission) {
+    PlacedJob job = Running(id, submission, {"a"});
+    Unplace(job, "worker-1");
+    job.lacks = "worker-1";
+    return job;
+  };
+  PlacedJob one = starving("one", 1), two = starving("two", 2);
+  const std::vector<HostRoom> full = {Host("a", 2)};
+  EXPECT_THAT(DecidePlacement({full, {one, two}, {}}).give_way,
+              ElementsAre(Pair("two", "there has been no room for worker-1")));
+  one.priority = -1;
+  EXPECT_THAT(DecidePlacement({full, {one, two}, {}}).give_way,
+              ElementsAre(Pair("one", testing::_)))
+      << "the one of the lesser priority";
+  two.stops = true;
+  one.priority = 0;
+  EXPECT_THAT(DecidePlacement({full, {one, two}, {}}).give_way,
+              ElementsAre(Pair("one", testing::_)));
+  one.stops = true;
+  EXPECT_THAT(DecidePlacement({full, {one, two}, {}}).give_way, IsEmpty());
+  // One that is alone and gets room now keeps its places.
+  const PlacementDecision decision = DecidePlacement({{Host("a", 2)}, {starving("one", 1)}, {}});
+  EXPECT_THAT(decision.give_way, IsEmpty());
+  EXPECT_EQ(PlacesOf(decision), "one/worker-1@a");
 }
 
 // Random clusters: whatever is decided fits.
