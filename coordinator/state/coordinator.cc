@@ -142,7 +142,7 @@ void Coordinator::PutBack(const Submit& submit) {
   const std::string& id = submit.id;
   const JobSpec& spec = submit.spec;
   const JobJournal& known = *jobs_.Find(id);
-  const JobRun* run = jobs_.RunOf(id);
+  JobRun* run = jobs_.RunOf(id);
   RuntimeSpec runtime = spec.runtime;
   // Nobody decides to begin anew, or from an old checkpoint: the same file is often submitted
   // again, and what it says of the beginning was heeded when the job began.
@@ -152,10 +152,8 @@ void Coordinator::PutBack(const Submit& submit) {
   const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared &&
                        (!submit.accepts.plugin || known.accepted);
   if (Ended(known.phase) || is_same || (run && run->HasMembers())) return;
-  static constexpr char kAnew[] = "submitted again with other fields";
-  const std::vector<MemberId> others = run ? run->InSession() : std::vector<MemberId>();
-  if (!others.empty())
-    Do(ToMembers{others, Leave{leadership_.term, kExitLater, kAnew, leadership_.cluster}});
+  // Those that are in no view may live.
+  if (run) DoAll(run->LetGo("it was submitted again with other fields"));
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
   job.journal.launch = {};  // others, which are made as it says now
   JobSpec& held = job.journal.spec;

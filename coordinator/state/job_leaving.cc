@@ -241,20 +241,21 @@ std::string JobRun::WhoLacksRoom() const {
   if (reattachment_ || finishes_since_ || digesting_) return "";
   const bool begins = !journal_.view || journal_.resumes;
   int32_t workers = 0;
-  std::string worker, server, follower;  // the first one without a place
+  std::map<Role, std::string> first;  // without a place
   for (const auto& [name, placement] : journal_.placements) {
-    const bool is_worker = placement.role == Role::kWorker;
     if (placement.host)
-      workers += is_worker ? 1 : 0;
-    else if (std::string& first = is_worker                         ? worker
-                                  : placement.role == Role::kServer ? server
-                                                                    : follower;
-             first.empty())
-      first = name;
+      workers += placement.role == Role::kWorker ? 1 : 0;
+    else
+      first.try_emplace(placement.role, name);
   }
-  if (!server.empty()) return server;
-  if (!worker.empty() && workers < (begins ? journal_.spec.runtime.workers_min : 1)) return worker;
-  return !follower.empty() && !WaitsForMeasure().empty() ? follower : "";
+  const bool lacks_workers = workers < (begins ? journal_.spec.runtime.workers_min : 1);
+  for (const auto& [role, name] : first) {
+    const bool is_lacking = role == Role::kServer || (role == Role::kWorker && lacks_workers) ||
+                            (role == Role::kFollower && !WaitsForMeasure().empty()) ||
+                            (role == Role::kReader && !WaitsForStream().empty());
+    if (is_lacking) return name;
+  }
+  return "";
 }
 
 // A place that does not help, as nodes that were kept apart still do not reach each other, is no

@@ -148,11 +148,9 @@ bool JobRun::HasMembers() const {
                      [](const auto& entry) { return IsInViews(entry.second.member.role); });
 }
 
-std::vector<MemberId> JobRun::InSession() const {
-  std::vector<MemberId> up;
-  for (const auto& [id, live] : membership_.live())
-    if (live.up) up.push_back(id);
-  return up;
+std::vector<Action> JobRun::LetGo(const std::string& why) {
+  Dismiss(why, kExitLater);
+  return std::exchange(actions_, {});
 }
 
 PlacedJob JobRun::Places() const {
@@ -371,7 +369,14 @@ void JobRun::End(JobPhase phase, const std::string& reason, int exit_code) {
   } else {
     DoAll(MarkEnded(journal_, phase, reason, exit_code));
   }
-  if (std::vector<MemberId> up = InSession(); !up.empty())
+  Dismiss(reason, exit_code);
+}
+
+void JobRun::Dismiss(const std::string& reason, int exit_code) {
+  std::vector<MemberId> up;
+  for (const auto& [id, live] : membership_.live())
+    if (live.up) up.push_back(id);
+  if (!up.empty())
     Do(ToMembers{std::move(up), Leave{leadership_.term, exit_code, reason, leadership_.cluster}});
 }
 

@@ -95,9 +95,11 @@ class JobRun {
   StoredJob PutToRest() &&;  // once it has ended, or is put back into the queue
 
   const JobJournal& journal() const { return journal_; }
-  // That may have its state: after a restart those that it had may still come back.
+  // That may have its state: those that are in no view train nothing. After a restart those that it
+  // had may still come back.
   bool HasMembers() const;
-  std::vector<MemberId> InSession() const;
+  // All that have a session are told to leave, and to come again later.
+  std::vector<Action> LetGo(const std::string& why);
   bool Has(const MemberId& member) const { return membership_.IsLive(member); }
   PlacedJob Places() const;
   // What is to run on each host; not named: nothing.
@@ -161,6 +163,7 @@ class JobRun {
   void SetPhase(JobPhase phase, std::string reason);
   void SayPhase(std::string text);
   void End(JobPhase phase, const std::string& reason, int exit_code);
+  void Dismiss(const std::string& reason, int exit_code);
   std::string WhyItGoesBack(JobPhase phase, const std::string& reason, int exit_code);
   void LeaveUnusedLineages();
 

@@ -569,5 +569,29 @@ TEST_F(FollowerWithoutRoom, WhatWasGivenInTimeKeepsTheJob) {
   EXPECT_EQ(desk_.Job().phase, JobPhase::kRunning);
 }
 
+// ---- a follower is nobody who trains
+
+TEST_F(FollowerWithoutRoom, AFollowerAloneIsNothingThatRuns) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*workers_min=*/1));
+  EXPECT_TRUE(desk_.Status().may_have_members);
+  for (const MemberId& id : {kA, kB}) {
+    ProcessExited exited{.job = "job", .start = desk_.StartOf(), .name = id.name};
+    exited.lanes.incarnation = id.incarnation;
+    desk_.Give(AgentSays{exited});
+    desk_.Give(MemberDown{id});
+  }
+  ASSERT_THAT(desk_.Status().members, SizeIs(1));
+  EXPECT_FALSE(desk_.Status().may_have_members);
+  JobSpec other = desk_.Job().spec;
+  other.runtime.fingerprint_every = 3;
+  desk_.DrainAll();
+  desk_.Give(Submit{"job", other});
+  EXPECT_EQ(desk_.Job().spec.runtime.fingerprint_every, 3) << "nobody trains";
+  const auto left = desk_.Sent<Leave>();
+  ASSERT_THAT(left, SizeIs(1)) << "its next process asks for the job as it is now";
+  EXPECT_EQ(left[0].first, kFollowerName);
+  EXPECT_EQ(left[0].second.exit_code, kExitLater);
+}
+
 }  // namespace
 }  // namespace muster::coordinator
