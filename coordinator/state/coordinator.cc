@@ -466,7 +466,9 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
       slots += room.slots;
       workers += MostWorkersOn(room, runtime.devices);
     }
-  return slots >= LeastMembersOf(job.spec) && workers >= runtime.workers_min;
+  // A follower needs as many devices as a worker.
+  return slots >= LeastMembersOf(job.spec) &&
+         workers >= runtime.workers_min + FollowersOf(job.spec.training);
 }
 
 // It speaks against the host once the job runs elsewhere; two such hosts speak against the job.

@@ -593,5 +593,25 @@ TEST_F(FollowerWithoutRoom, AFollowerAloneIsNothingThatRuns) {
   EXPECT_EQ(left[0].second.exit_code, kExitLater);
 }
 
+// A job with devices fits on other hosts only if these have enough for its follower, too.
+TEST(FollowerWithDevices, AHostIsNotLeftOutWhereTheOthersHaveTooFewDevices) {
+  Desk desk({}, /*slots=*/0);
+  AgentHello two = HelloOf("two", 4), one = HelloOf("one", 4);
+  two.devices = {{"0"}, {"1"}};
+  one.devices = {{"0"}};
+  desk.Give(AgentUp{two});
+  JobSpec spec = SpecOf(1, 1);
+  spec.runtime.devices = 1;
+  spec.training.validation = Followed().journal.spec.training.validation;
+  desk.Give(Submit{"job", spec});
+  desk.Give(AgentUp{one});
+  ASSERT_EQ(desk.Job().placements.at("worker-0").host, "two");
+  ProcessExited gave_up{.job = "job", .start = desk.StartOf(), .name = "worker-0"};
+  gave_up.exit_code = 1;
+  gave_up.gave_up = true;
+  desk.Give(AgentSays{gave_up});
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed) << "elsewhere there is room for one of the two";
+}
+
 }  // namespace
 }  // namespace muster::coordinator
