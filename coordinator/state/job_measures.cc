@@ -26,6 +26,14 @@ const MeasureSums* JobRun::FactOf(Step measured) const {
   return nullptr;
 }
 
+// Null: it brings none, or the journal is an older copy and does not know it.
+const MeasureSums* JobRun::FactBroughtBy(const StepRecord& record) const {
+  if (!HasFollower() || !journal_.environment || record.measures.empty()) return nullptr;
+  const std::optional<Step> brought =
+      BroughtIn(journal_.spec.training, journal_.environment->samples, record.step);
+  return brought ? FactOf(*brought) : nullptr;
+}
+
 // The measure that state(state) is to learn of later, where it is not known.
 std::optional<Step> JobRun::LacksMeasure(Step state) const {
   if (!HasFollower() || !journal_.environment) return std::nullopt;

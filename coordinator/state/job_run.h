@@ -242,6 +242,7 @@ class JobRun {
   // What a follower measures (job_measures.cc).
   bool HasFollower() const;
   const MeasureSums* FactOf(Step measured) const;
+  const MeasureSums* FactBroughtBy(const StepRecord& record) const;
   std::optional<Step> LacksMeasure(Step state) const;
   bool IsToBeMeasured(Step state) const;
   const Manifest* CommittedAt(Step state) const;

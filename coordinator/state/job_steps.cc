@@ -54,7 +54,8 @@ std::vector<StepRecord> JobRun::Taken(const MemberId& member, const Records& tol
   Step recorded = ledger_.recorded();  // with those of `taken`
   for (const StepRecord& record : told.records) {
     if (record.lineage != current) continue;
-    if (const auto fault = FaultOf(record, journal_, stream_.known(), recorded)) {
+    if (const auto fault =
+            FaultOf(record, journal_, stream_.known(), recorded, FactBroughtBy(record))) {
       SayUntaken(member, *fault);
       continue;
     }

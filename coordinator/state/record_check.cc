@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/recent_steps.h"
 #include "lib/base/plural.h"
@@ -94,12 +95,27 @@ std::string WhyNotSums(const StepRecord& record, const TrainingSpec& training) {
   return "";
 }
 
+// Bit by bit: what is not finite counts, too.
+bool AreSame(const std::vector<Measure>& a, const std::vector<Measure>& b) {
+  const auto bits = [](double number) { return absl::bit_cast<uint64_t>(number); };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const Measure& x, const Measure& y) {
+                      return bits(x.sum) == bits(y.sum) && bits(x.weight) == bits(y.weight);
+                    });
+}
+
 // Nobody makes a record of a step that measures who does not know what it measured.
-std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint64_t n) {
+std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint64_t n,
+                           const MeasureSums* fact) {
   const TrainingSpec& training = job.spec.training;
   const bool measures =
       !record.skipped && !record.without_weight && BroughtIn(training, n, record.step);
-  const size_t right = measures ? MetricsIn(job.environment->tensors).size() : 0;
+  const std::vector<TaskMetric> metrics =
+      measures ? MetricsIn(job.environment->tensors) : std::vector<TaskMetric>();
+  const size_t right = metrics.size();
+  if (measures && fact != nullptr && !AreSame(record.measures, MeasuresOf(metrics, *fact)))
+    return absl::StrCat("what it brings is not what the follower measured of the state of step ",
+                        BroughtIn(training, n, record.step)->value());
   if (record.measures.size() != right)
     return absl::StrCat("it brings ",
                         Plural(static_cast<int64_t>(record.measures.size()), "measure"),
@@ -117,7 +133,8 @@ std::string WhyNotMeasures(const StepRecord& record, const JobJournal& job, uint
 }  // namespace
 
 std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job,
-                                   const StreamKnown& stream, Step recorded) {
+                                   const StreamKnown& stream, Step recorded,
+                                   const MeasureSums* fact) {
   const TrainingSpec& training = job.spec.training;
   const uint64_t n = !job.environment       ? 0
                      : IsStreamed(training) ? SamplesOf(stream)
@@ -137,7 +154,7 @@ std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& j
     return RecordFault{"they leave out samples that nobody leaves out", std::move(why)};
   if (std::string why = WhyNotSums(record, training); !why.empty())
     return RecordFault{"their weights, losses or norms are none of a step", std::move(why)};
-  if (std::string why = WhyNotMeasures(record, job, n); !why.empty())
+  if (std::string why = WhyNotMeasures(record, job, n, fact); !why.empty())
     return RecordFault{"their measures are none of a step", std::move(why)};
   return std::nullopt;
 }

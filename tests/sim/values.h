@@ -147,23 +147,20 @@ class Terms {
     return measured;
   }
 
-  // What a follower measures of state(step), of which `state` is the whole: as the lanes would.
+  // What a follower measures of state(step), of which `state` is the whole: a mean of weight 1, as
+  // the coordinator reads it, too.
   MeasureSums FactOf(Value state, Step step) const {
     Value sum = 0;
     for (int32_t lane = 0; lane < training_.lanes; ++lane)
       sum += MeasuredBy(state, step, LaneId(lane));
     MeasureSums sums;
     sums.floats.assign(kFloatsOfMetric, 0.0f);
-    sum >>= kPositions;
-    for (size_t limb = 0; sum > 0; ++limb, sum >>= 12)
-      sums.floats[limb] = static_cast<float>(sum & 4095);
-    sums.floats[11] = 1;  // the weight
+    sums.floats[kMean] = static_cast<float>(MeanOf(sum));
+    sums.floats[kWeight] = 1;
     return sums;
   }
   static Value TermOf(const MeasureSums& fact) {
-    Value sum = 0;
-    for (size_t limb = 4; limb-- > 0;) sum = sum << 12 | static_cast<Value>(fact.floats[limb]);
-    return sum << kPositions;
+    return static_cast<Value>(fact.floats[kMean]) << kPositions;
   }
   // The sum of what lanes bring, with what a follower measured in its place.
   static Value WithFact(Value sum, const MeasureSums& fact) {
@@ -201,6 +198,9 @@ class Terms {
   // out, one for each of a step; no two lanes have the same. Above them is what is measured.
   static constexpr int kPositions = 20;
   static constexpr Value kLeftOut = (Value{1} << kPositions) - 1;
+  static constexpr size_t kMean = 4, kWeight = 11;  // limbs of which one stands for 1
+
+  static Value MeanOf(Value sum) { return Mix64(11, sum) % 1000; }
 
   std::vector<uint64_t> LeftOutBy(Step step, LaneId lane) const {
     std::vector<uint64_t> positions;
@@ -229,7 +229,7 @@ class Terms {
     Value value = old >> kPositions;
     const auto put = [&value](int bits, Value low) { value = value << bits | low; };
     if (const std::optional<Step> measured = BroughtIn(training_, samples_, step)) {
-      const auto mean = Mix64(11, sum) % 1000;
+      const Value mean = training_.validation.by_follower() ? sum >> kPositions : MeanOf(sum);
       const Learned learned =
           Learn(training_, MeasuredOf(old).learned, *measured, static_cast<double>(mean));
       value = Mix64(12, sum);

@@ -105,7 +105,7 @@ class FollowedJob {
       r.view = run.journal().view->number;
       r.samples = StepSamples(run.journal().spec.training, 100, r.step);
       r.weight = 4;
-      if (recorded >= 6 && recorded % 4 == 2) r.measures = {{6, 3}};
+      if (recorded >= 6 && recorded % 4 == 2) r.measures = MeasuresOf({{"loss"}}, Fact(7));
       for (Action& action : Say(by, Records{{r}})) all.push_back(std::move(action));
     }
     return all;
@@ -348,6 +348,28 @@ TEST(Follower, OfACheckpointThatIsGoneOnFromTheMeasureIsInTheLedger) {
   ASSERT_THAT(Of<PersistMeasure>(planned), SizeIs(1));
   EXPECT_EQ(Of<PersistMeasure>(planned)[0].fact.sums, Fact(7));
   EXPECT_THAT(Said<GiveMeasure>(job.Say(kOne, HoldsBase{job.run.journal().number, 0})), SizeIs(1));
+}
+
+// What it brings is in the ledger: another number would be a member's own.
+TEST(Follower, OnlyRecordsThatBringWhatItMeasuredAreTaken) {
+  FollowedJob job;
+  job.Join(kFollows);
+  job.RecordUpTo(6);
+  job.Commit(job.Save(4));
+  job.Measured(4, /*limb=*/8);
+  const auto untaken = Of<Announce>(job.RecordUpTo(7));
+  ASSERT_THAT(untaken, SizeIs(1));
+  EXPECT_EQ(untaken[0].text,
+            "a record by worker-0 is not taken: what it brings is not what the follower measured "
+            "of the state of step 4");
+  EXPECT_EQ(job.run.Status().step, Step(6));
+  FollowedJob other;
+  other.Join(kFollows);
+  other.RecordUpTo(6);
+  other.Commit(other.Save(4));
+  other.Measured(4, 7);
+  other.RecordUpTo(7);
+  EXPECT_EQ(other.run.Status().step, Step(7));
 }
 
 // ---- what goes wrong with the checkpoint that is to be measured
