@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "agent/runtime/member_command.h"
 #include "lib/base/descriptors.h"
 #include "lib/base/loopback.h"
 #include "lib/base/plural.h"
@@ -333,41 +334,23 @@ std::vector<std::string> HostAgent::WantedJobs() const {
 
 std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) {
   std::vector<std::string> command =
-      spawn.key == kCoordinatorKey ? events_.coordinator_command() : MemberCommand(spawn);
+      spawn.key == kCoordinatorKey ? events_.coordinator_command() : CommandOfMember(spawn);
   command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
   return command;
 }
 
-std::vector<std::string> HostAgent::MemberCommand(const Spawn& spawn) {
+std::vector<std::string> HostAgent::CommandOfMember(const Spawn& spawn) {
   const ProcessKey& key = spawn.key;
-  const bool is_worker = spawn.role == Role::kWorker || spawn.role == Role::kFollower;
-  const char* program = is_worker ? "/muster-worker" : "/muster-server";
-  std::vector<std::string> command = {options_.programs + program,
-                                      "--coordinator",
-                                      link_.FromWhatAnswered(),
-                                      "--job",
-                                      key.job,
-                                      "--start",
-                                      absl::StrCat(spawn.start.value()),
-                                      "--placement",
-                                      absl::StrCat(spawn.placement.value()),
-                                      "--name",
-                                      key.name,
-                                      "--node",
-                                      options_.node,
-                                      "--listen",
-                                      options_.address + ":0",
-                                      "--metrics",
-                                      absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key))};
-  if (identities_) command.insert(command.end(), {"--identity", identities_->FolderOf(key)});
-  if (!link_.cluster().empty()) command.insert(command.end(), {"--cluster", link_.cluster()});
-  if (spawn.role == Role::kReader) command.push_back("--read");
-  if (!is_worker) return command;
-  if (spawn.role == Role::kFollower) command.push_back("--follow");
-  command.insert(command.end(), {"--dir", folder_.job(key.job)});  // others have no files there
-  for (const std::string& folder : options_.plugins)
-    command.insert(command.end(), {"--plugins", folder});
-  return command;
+  return MemberCommand(spawn,
+                       {.programs = options_.programs,
+                        .coordinator = link_.FromWhatAnswered(),
+                        .node = options_.node,
+                        .listen = options_.address + ":0",
+                        .metrics = absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key)),
+                        .identity = identities_ ? identities_->FolderOf(key) : "",
+                        .cluster = link_.cluster(),
+                        .job_folder = RunsTask(spawn.role) ? folder_.job(key.job) : "",
+                        .plugins = options_.plugins});
 }
 
 std::string HostAgent::MetricsAddress() const {

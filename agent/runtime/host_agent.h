@@ -124,7 +124,7 @@ class HostAgent {
             std::unique_ptr<MemberIdentities> identities);
   static std::map<std::string, LanesByName> LanesRunBefore(const RunFolder& folder);
   std::vector<std::string> CommandFor(const Spawn& spawn);
-  std::vector<std::string> MemberCommand(const Spawn& spawn);
+  std::vector<std::string> CommandOfMember(const Spawn& spawn);
   std::string MetricsAddress() const;  // without a port
   int MetricsPortFor(const ProcessKey& member);
   std::map<std::string, std::string> EnvironmentOf(const Spawn& spawn) const;

@@ -1,0 +1,29 @@
+// The command line of a member's process. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "agent/state/actions.h"
+
+namespace muster::agent {
+
+// What the agent of a host knows of a process besides what it is to start.
+struct MemberSurroundings {
+  std::string programs;     // the folder of ours
+  std::string coordinator;  // where it answers
+  std::string node;
+  std::string listen;
+  std::string metrics;
+  std::string identity;  // a folder; empty: members have none
+  std::string cluster;   // empty: not known yet
+  std::string job_folder;
+  std::vector<std::string> plugins;  // folders
+};
+
+// Its program is the worker's, which has LibTorch and the job's task; that of others is the server's.
+inline bool RunsTask(Role role) { return role == Role::kWorker || role == Role::kFollower; }
+
+std::vector<std::string> MemberCommand(const Spawn& spawn, const MemberSurroundings& around);
+
+}  // namespace muster::agent
