@@ -1,7 +1,9 @@
 #include "coordinator/kubernetes/objects.h"
 
+#include "coordinator/state/launch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/domain/validation.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::coordinator {
@@ -73,6 +75,29 @@ TEST(Objects, WhatIsMadeBearsTheJobItsLabelsAndOurExitCodes) {
   EXPECT_EQ(pod["spec"]["restartPolicy"], "Never");
   EXPECT_FALSE(pod["spec"]["containers"][0].contains("resources"));
   EXPECT_EQ(pod["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"], 2);
+}
+
+// It is a process like a worker, with as many devices, so it has a pod of its own.
+TEST(Objects, AFollowerHasAPodAsAWorkerHas) {
+  JobJournal job{.id = "j", .launch = {.number = 1, .hosts = 0}};
+  job.spec.runtime.workers_min = job.spec.runtime.workers_max = 2;
+  job.spec.runtime.devices = 1;
+  job.spec.training.validation = {.every_steps = 4, .on = MeasuredOn::kFollower, .delay = 2};
+  job.launch.hosts = MostMembersOf(job.spec);
+  const auto pods_of = [](const JobJournal& of, const char* count) {
+    const nlohmann::json made = Made(LaunchOf("cluster", of, MostMembersOf(of.spec)), false);
+    EXPECT_EQ(
+        made["spec"]["template"]["spec"]["containers"][1]["resources"]["limits"]["nvidia.com/gpu"],
+        1);
+    return made["spec"][count];
+  };
+  EXPECT_EQ(pods_of(job, "completions"), 3);
+  EXPECT_EQ(pods_of(job, "parallelism"), 3);
+  job.launch.is_elastic = true;
+  job.spec.runtime.workers_max = 5;
+  EXPECT_EQ(pods_of(job, "parallelism"), 6);
+  job.spec.training.validation.on = MeasuredOn::kWorkers;
+  EXPECT_EQ(pods_of(job, "parallelism"), 5);
 }
 
 TEST(Objects, ATemplateThatIsNoneIsRefused) {

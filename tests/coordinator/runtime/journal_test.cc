@@ -442,6 +442,74 @@ TEST(Journal, WhatWasMeasuredLastOutlivesTheCoordinator) {
   }
 }
 
+MeasureFact FactAt(int64_t lineage, int64_t step) {
+  MeasureSums sums;
+  sums.floats.assign(kFloatsOfMetric, 0.0f);
+  sums.floats[0] = static_cast<float>(100 * lineage + step);
+  return {LineageNumber(lineage), Step(step), sums};
+}
+
+// A follower measures states 4, 8 …, of which states 7, 11 … have learned. Lineage 2 began at
+// state 5.
+JobJournal FollowedUpTo(int64_t recorded) {
+  JobJournal job = EverythingSet();
+  job.spec.training.validation = {.every_steps = 4, .on = MeasuredOn::kFollower, .delay = 3};
+  job.recorded = Step(recorded);
+  return job;
+}
+
+TEST(Journal, KnowsWhatAFollowerMeasuredInAllLineages) {
+  const auto kv = OpenMemory(JournalFamilies());
+  const std::vector<MeasureFact> facts = {FactAt(1, 4), FactAt(1, 8), FactAt(2, 8)};
+  {
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    ASSERT_TRUE((*journal)->Write({PersistJob{FollowedUpTo(9)}}, 1).ok());
+    for (const MeasureFact& fact : facts)
+      ASSERT_TRUE((*journal)->Write({PersistMeasure{"a", fact}}, 1).ok());
+    // Of another job, whose id begins like this one's.
+    ASSERT_TRUE((*journal)->Write({PersistMeasure{"ab", FactAt(2, 4)}}, 1).ok());
+  }
+  const auto found = LoadFrom(*kv);
+  ASSERT_TRUE(found.ok()) << found.status();
+  std::map<std::pair<LineageNumber, Step>, MeasureSums> expected;
+  for (const MeasureFact& fact : facts) expected[{fact.lineage, fact.step}] = fact.sums;
+  EXPECT_EQ(found->recent.at("a").facts, expected);
+}
+
+// After a rewind the one that the next steps bring may be older than all that was voided.
+TEST(Journal, AFactThatIsStillToBeBroughtIsFoundAmongManyThatAreNot) {
+  const auto kv = OpenMemory(JournalFamilies());
+  {
+    const auto journal = OpenOn(*kv);
+    ASSERT_TRUE(journal.ok());
+    std::vector<Persisted> changes = {PersistJob{FollowedUpTo(6)}};
+    for (int64_t s = 4; s < 4 * 200; s += 4)
+      changes.emplace_back(PersistMeasure{"a", FactAt(1, s)});
+    ASSERT_TRUE((*journal)->Write(changes, 1).ok());
+  }
+  const auto found = LoadFrom(*kv);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto& facts = found->recent.at("a").facts;
+  EXPECT_EQ(facts.size(), kRecentFacts);
+  const auto wanted = facts.find({LineageNumber(1), Step(4)});
+  ASSERT_NE(wanted, facts.end());
+  EXPECT_EQ(wanted->second, FactAt(1, 4).sums);
+}
+
+TEST(Journal, ErasesWhatWasMeasuredOfAJob) {
+  const auto kv = OpenMemory(JournalFamilies());
+  const auto journal = OpenOn(*kv);
+  ASSERT_TRUE(journal.ok());
+  const PersistJob job{FollowedUpTo(9)};
+  ASSERT_TRUE((*journal)->Write({job, PersistMeasure{"a", FactAt(1, 4)}}, 1).ok());
+  ASSERT_TRUE((*journal)->Erase("a").ok());
+  ASSERT_TRUE((*journal)->Write({job}, 1).ok());  // another one of that id
+  const auto found = LoadFrom(*kv);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->recent.at("a").facts.empty());
+}
+
 // However long the ledger is: what is shown of such a job stands in its entry.
 TEST(Journal, OfAJobThatIsOverTheLedgerIsNotRead) {
   const auto kv = OpenMemory(JournalFamilies());

@@ -125,6 +125,29 @@ TEST_F(LaunchesTest, AJobStartsOnItsOwnHostsAlone) {
   EXPECT_EQ(desk_.Job("another").phase, JobPhase::kQueued) << "its own have not come";
 }
 
+TEST_F(LaunchesTest, AJobStartsWhenTheHostOfItsFollowerHasCome) {
+  desk_.Give(Cancel{"job"});
+  JobSpec spec = SpecOf(2, 2);
+  spec.training.validation = {.every_steps = 4, .on = MeasuredOn::kFollower, .delay = 2};
+  desk_.Give(Submit{"measured", spec});
+  std::string launch;
+  for (const Launch& made : desk_.coordinator().launches())
+    if (made.job == "measured") {
+      launch = made.name;
+      EXPECT_EQ(made.hosts, 3);
+    }
+  Come(0, launch);
+  Come(1, launch);
+  EXPECT_EQ(desk_.Job("measured").phase, JobPhase::kQueued);
+  Come(2, launch);
+  EXPECT_EQ(desk_.Job("measured").phase, JobPhase::kChecking);
+  std::set<std::string> hosts;
+  for (const auto& [name, placement] : desk_.Job("measured").placements)
+    hosts.insert(*placement.host);
+  EXPECT_THAT(hosts, SizeIs(3)) << "each has one of its own";
+  EXPECT_TRUE(desk_.Job("measured").placements.contains(kFollowerName));
+}
+
 TEST_F(LaunchesTest, WhatIsMissingIsWhatTheJobWaitsFor) {
   desk_.Told();
   desk_.Give(LaunchTold{.launch = Only().name, .text = "1 of 2 pods runs", .why = "no room"});
