@@ -37,7 +37,7 @@ void ExpectCoverage(const Coverage& reached, int64_t seeds, bool launches = fals
 #ifdef MUSTER_SIM_SLOW
 TEST(Seeds, TwoThousandKeepEveryInvariant) { ExpectCoverage(RunSeeds(1000001, 2000), 2000); }
 
-TEST(Followers, TwoThousandKeepEveryInvariant) { RunSeeds(101, 2000, FollowerOptionsOf); }
+TEST(Followers, TwoThousandKeepEveryInvariant) { RunSeeds(1000001, 2000, FollowerOptionsOf); }
 
 TEST(Launches, FiveHundredKeepEveryInvariant) {
   ExpectCoverage(RunSeeds(1000001, 500, LaunchOptionsOf), 500, /*launches=*/true);
