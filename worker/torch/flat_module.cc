@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -97,6 +98,13 @@ absl::string_view ReasonIn(absl::string_view what) {
     if (colon != line.npos && line.find(' ') > colon) reason = line;
   }
   return reason;
+}
+
+// What a backward pass that was left by an exception had still to do waits in its thread's queue,
+// with all that its graph has kept, until the next pass on that thread throws it away: this is one,
+// of a single number.
+void FreeWhatBackwardLeft() {
+  CatchTorch([] { at::zeros({}).requires_grad_().backward(); }).IgnoreError();
 }
 
 absl::Status StatusOf(absl::string_view what) {
@@ -241,6 +249,7 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
   LaneOutput output;
   sink_ = &sink;
   announced_.assign(parameters_.size(), false);
+  bool goes_backward = false;
   const absl::Status status = CatchTorch([&] {
     const Views& gradients = ViewsOf(sink.gradient.data(), gradient_views_);
     for (size_t i = 0; i < parameters_.size(); ++i)
@@ -256,9 +265,11 @@ absl::StatusOr<LaneOutput> FlatModule::Run(const LaneInput& input, GradientSink&
       output.loss = sum.item<double>();
     }
     sink.outcome(output);
-    if (sum.defined()) sum.backward();
+    goes_backward = sum.defined();
+    if (goes_backward) sum.backward();
     for (size_t i = 0; i < parameters_.size(); ++i) Finish(i);
   });
+  if (!status.ok() && goes_backward) FreeWhatBackwardLeft();
   const absl::Status finished = status.ok() ? FinishBuffers(sink.gradient) : status;
   sink_ = nullptr;
   MUSTER_RETURN_IF_ERROR(finished);

@@ -25,6 +25,17 @@ std::shared_ptr<::torch::nn::Module> MakeModule(
   return make();
 }
 
+// This thread is in that of a lane that may wait in it for others, which have modules of their own.
+thread_local bool in_forward_pass = false;
+
+class InForwardPass {
+ public:
+  explicit InForwardPass(bool syncs) { in_forward_pass = syncs; }
+  ~InForwardPass() { in_forward_pass = false; }
+  InForwardPass(const InForwardPass&) = delete;
+  InForwardPass& operator=(const InForwardPass&) = delete;
+};
+
 at::Tensor IdsOf(absl::Span<const uint64_t> samples) {
   at::Tensor ids = at::empty({static_cast<int64_t>(samples.size())}, at::kLong);
   std::copy(samples.begin(), samples.end(),  // lint: not tensor bytes (sample ids)
@@ -100,6 +111,15 @@ const std::shared_ptr<::torch::nn::Module>& AnyModuleTask::made() const {
   return parts_->first.module;
 }
 
+// By a lane that happens to have made(), too: so a task fails with its first lane, and not with the
+// first that waits for another.
+void AnyModuleTask::CheckNetIsMeant() const {
+  if (!in_forward_pass) return;
+  throw TaskError(absl::FailedPreconditionError(
+      "sync_batch_norm: Loss calls net(), which may be the net of another lane; let it use the net "
+      "that it is given, or leave sync_batch_norm out"));
+}
+
 std::vector<TensorSpec> AnyModuleTask::Tensors() const { return parts_->first.flat.tensors(); }
 
 std::vector<TensorSpec> AnyModuleTask::Phases() const { return parts_->phases; }
@@ -140,7 +160,11 @@ absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, Gradie
       net->flat.Run(input, sink,
                     {.make_batch = [&] { batch = BatchOf(input, samples); },
                      .weight = [&] { return WeightOf(batch.tensors); },
-                     .loss = [&] { return LossOf(net->module, batch.tensors); },
+                     .loss =
+                         [&] {
+                           const InForwardPass forward(!parts_->phases.empty());
+                           return LossOf(net->module, batch.tensors);
+                         },
                      .left_out = [&] { return batch.left_out; }});
   parts_->idle.push_back(net);
   return output;

@@ -89,6 +89,9 @@ class AnyModuleTask : public Task, public Evaluates, public Syncs {
   absl::Status WithState(absl::Span<const float> parameters, const std::function<void()>& work);
 
   const std::shared_ptr<::torch::nn::Module>& made() const;
+  // Throws TaskError (kFailedPrecondition) where this thread is in the forward pass of a lane with
+  // a module of its own, which made() may not be.
+  void CheckNetIsMeant() const;
 
  private:
   struct Parts;
@@ -116,7 +119,7 @@ class ModuleTask : public AnyModuleTask {
   Tensors MakeBatch(const at::Tensor& samples) override = 0;
 
   // The forward pass: a scalar, the SUM of the samples' losses. `net` is not always net(): where
-  // lanes wait for each other, each has its own.
+  // lanes wait for each other (sync_batch_norm), each has its own, and net() is refused here.
   virtual at::Tensor Loss(Holder& net, const Tensors& batch) = 0;
 
   // What `reduction: mean` divides by: samples, where nothing else is said; or tokens.
@@ -127,7 +130,11 @@ class ModuleTask : public AnyModuleTask {
     return {{Loss(net, batch).template item<double>(), static_cast<double>(Weight(batch))}};
   }
 
-  Holder& net() { return net_; }
+  // Throws TaskError within the Loss of a lane that waits for others.
+  Holder& net() {
+    CheckNetIsMeant();
+    return net_;
+  }
 
  private:
   at::Tensor LossOf(const std::shared_ptr<::torch::nn::Module>& module,

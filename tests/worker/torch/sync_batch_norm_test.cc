@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/status.h"
 #include "lib/domain/layout.h"
 #include "lib/kernels/add.h"
 #include "lib/kernels/float_env.h"
@@ -367,6 +368,83 @@ TEST(SyncBatchNorm, ALaneThatIsGivenUpEndsInTheMidstOfBackwardAndTheNextIsWhole)
     ASSERT_TRUE(step.Run(0, 2, {}, second).ok());
     EXPECT_TRUE(second.SameBits(first));
   }
+}
+
+// Two branches: what the first one keeps for its backward pass is still to be used when the second
+// one, that of batch norm, is given up.
+struct BranchesImpl : ::torch::nn::Module {
+  explicit BranchesImpl(bool* the_freed) : freed(the_freed) {
+    weight = register_parameter("weight", at::ones({kWidth}));
+    norm = register_module("norm", SyncBatchNorm(kWidth));
+  }
+  at::Tensor forward(const at::Tensor& x) {
+    auto memory = std::make_shared<std::vector<float>>(kWidth, 1.0F);
+    *freed = false;
+    const at::Tensor kept = at::from_blob(
+        memory->data(), {kWidth}, [memory, freed = freed](void*) { *freed = true; }, at::kFloat);
+    const at::Tensor branch = (weight * kept).sum();
+    return branch + norm(x * weight).square().sum();
+  }
+  bool* const freed;
+  at::Tensor weight;
+  SyncBatchNorm norm{nullptr};
+};
+using Branches = ::torch::nn::ModuleHolder<BranchesImpl>;
+
+class BranchesTask final : public ModuleTask<Branches> {
+ public:
+  explicit BranchesTask(bool* freed, bool asks_for_net = false, bool syncs = true)
+      : ModuleTask(Options(syncs), [freed] { return Branches(freed); }),
+        asks_for_net_(asks_for_net) {}
+  uint64_t SampleCount() const override { return kSamples; }
+  std::string DataHash() const override { return "counted"; }
+
+  // A lane of two samples.
+  absl::Status Run(const worker::Exchange& exchange) {
+    const Layout layout = Layout::Make(static_cast<const Task&>(*this).Tensors(), 4096).value();
+    MUSTER_RETURN_IF_ERROR(Bind(layout.space()));
+    FlatMemory state(layout.elements()), gradient(layout.elements());
+    MUSTER_RETURN_IF_ERROR(Initialize(3, state.span()));
+    gradient.Zero();
+    const std::vector<uint64_t> samples = {0, 1};
+    LaneInput input{.samples = samples, .parameters = state.span()};
+    input.exchange = exchange;
+    return RunLane(input, {gradient.span(), [](LaneOutput) {}, [](size_t) {}}).status();
+  }
+
+ private:
+  Tensors MakeBatch(const at::Tensor& samples) override {
+    return {samples.to(at::kFloat).unsqueeze(1).expand({samples.size(0), kWidth})};
+  }
+  at::Tensor Loss(Branches& given, const Tensors& batch) override {
+    return (asks_for_net_ ? net() : given)(batch[0]);
+  }
+
+  const bool asks_for_net_;
+};
+
+TEST(SyncBatchNorm, ALaneThatIsGivenUpInBackwardKeepsNothingOfItsGraph) {
+  SetFloatEnvironment();
+  bool freed = false;
+  BranchesTask task(&freed);
+  const worker::Exchange ends = [&](size_t phase, absl::Span<const float> terms) {
+    if (phase == 0) return absl::StatusOr<absl::Span<const float>>(terms);
+    EXPECT_FALSE(freed) << "the other branch is behind it";
+    return absl::StatusOr<absl::Span<const float>>(absl::CancelledError("ended"));
+  };
+  EXPECT_EQ(task.Run(ends).code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(freed);
+}
+
+TEST(SyncBatchNorm, ALossThatAsksForNetIsRefusedSinceThatMayBeAnotherLanes) {
+  SetFloatEnvironment();
+  bool freed = false;
+  BranchesTask syncs(&freed, /*asks_for_net=*/true);
+  const absl::Status refused = syncs.Run({});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("let it use the net that it is given"));
+  BranchesTask alone(&freed, /*asks_for_net=*/true, /*syncs=*/false);
+  EXPECT_EQ(alone.Run({}), absl::OkStatus()) << "there it is the same";
 }
 
 TEST(SyncBatchNorm, ABatchNormThatWouldNotSyncIsRefusedByItsName) {
