@@ -84,6 +84,7 @@ TEST_F(AcceptedPluginTest, GoesOnOnlyWhereThatIsSaidAndEverythingTellsOfIt) {
   EXPECT_THAT(refused.Trace(),
               AllOf(HasSubstr("plugin (mlp.so sha256:"), HasSubstr("; the job has mlp.so sha256:"),
                     HasSubstr("--accept plugin")));
+  EXPECT_THAT(refused.result.value("reason", ""), HasSubstr("; the job has mlp.so sha256:"));
   const std::string on_one = CopyOf("one"), on_two = CopyOf("two");
   TrainOptions options = Options(on_one);
   options.accept = {"plugin"};

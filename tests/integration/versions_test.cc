@@ -165,9 +165,10 @@ TEST_F(VersionsTest, AWorkerOfALaterVersionIsRefusedAndItsHostLeftOut) {
   EXPECT_THAT(events, ContainsRegex("host b is left out for this job: worker-[01] ended with exit "
                                     "code 78"));
   EXPECT_THAT(events,
-              ContainsRegex(absl::StrCat("leaving: worker-[01] is Muster 9.2.0 and speaks protocol "
-                                         "3, and the coordinator is Muster ",
-                                         kVersion, " and speaks protocol ")));
+              ContainsRegex(absl::StrCat(
+                  "worker-[01] ended with exit code 78 \\(.*\\): worker-[01] is Muster 9.2.0 and "
+                  "speaks protocol 3, and the coordinator is Muster ",
+                  kVersion, " and speaks protocol ")));
 }
 
 // A worker of the next version in place of ours, and of one before under a coordinator of the next.

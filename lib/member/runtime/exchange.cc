@@ -56,14 +56,19 @@ std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& optio
 
 Quit EndAfter(const TrainFailed& failed) {
   const int code = ExitCodeOfTask(failed.why);
-  std::string why(EndsItsJob(code) ? std::string(failed.why.message()) : failed.why.ToString());
-  LogError("%s", why);
-  return {code, std::move(why)};
+  return {code, EndsItsJob(code) ? std::string(failed.why.message()) : failed.why.ToString()};
 }
 
 Quit WithoutCoordinator(const ExchangeOptions& options) {
   return {kExitFailed, absl::StrCat("no coordinator at ", options.coordinator, " for ",
                                     Seconds(options.coordinator_timeout), " s")};
+}
+
+void LogLeaving(const Quit& quit) {
+  if (quit.exit_code == kExitFailed || EndsItsJob(quit.exit_code))
+    LogError("%s", quit.reason);
+  else
+    LogInfo("leaving: %s", quit.reason);
 }
 
 std::optional<FromCoordinator> Understood(absl::StatusOr<FromCoordinator> message,
@@ -118,7 +123,7 @@ int Exchange::Run() {
   }
   progress_.Rests();
   life_signs_.SayTo(nullptr);
-  LogInfo("leaving: %s", quit_->reason);
+  LogLeaving(*quit_);
   stream_.reset();
   if (parts_.train != nullptr) parts_.train->box.Close();
   return quit_->exit_code;

@@ -70,10 +70,12 @@ struct ExchangeParts {
 uint64_t SeedOf(const MemberId& id);
 // Why the process ends instead of taking part in this job; nothing: it may.
 std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& options);
-// The end that it makes of the process; says so in the log.
+// The end that it makes of the process.
 Quit EndAfter(const TrainFailed& failed);
 // The end of a process that had no coordinator for too long.
 Quit WithoutCoordinator(const ExchangeOptions& options);
+// For the log: an error where the process has failed, which its agent then tells as the cause.
+void LogLeaving(const Quit& quit);
 // Nothing: what came is refused, which the log and the counter know.
 std::optional<FromCoordinator> Understood(absl::StatusOr<FromCoordinator> message,
                                           MemberMetrics& metrics);

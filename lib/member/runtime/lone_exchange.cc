@@ -37,7 +37,7 @@ int LoneExchange::Run() {
   }
   progress_.Rests();
   life_signs_.SayTo(nullptr);
-  LogInfo("leaving: %s", quit_->reason);
+  LogLeaving(*quit_);
   End();
   return quit_->exit_code;
 }
