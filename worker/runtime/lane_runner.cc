@@ -42,11 +42,23 @@ absl::Status LaneRunner::TellComing(Step step, absl::Span<const LaneId> lanes, S
 
 absl::StatusOr<LaneOutput> LaneRunner::Run(LineageNumber lineage, Step step, LaneId lane,
                                            absl::Span<const float> parameters,
-                                           const GradientSink& sink, const Exchange& exchange) {
+                                           const GradientSink& sink) {
+  MUSTER_RETURN_IF_ERROR(Begin(lineage, step, lane, parameters, sink.gradient));
+  return RunBegun(step, lane, parameters, sink, {});
+}
+
+absl::Status LaneRunner::Begin(LineageNumber lineage, Step step, LaneId lane,
+                               absl::Span<const float> parameters, absl::Span<float> gradient) {
   ++lanes_run_;
   if (counter_ != nullptr) MUSTER_RETURN_IF_ERROR(counter_->Count(lineage, step));
   failpoints_.Pass("forward");
-  MUSTER_RETURN_IF_ERROR(Measure(step, lane, parameters, sink));
+  return Measure(step, lane, parameters, gradient);
+}
+
+absl::StatusOr<LaneOutput> LaneRunner::RunBegun(Step step, LaneId lane,
+                                                absl::Span<const float> parameters,
+                                                const GradientSink& sink,
+                                                const Exchange& exchange) {
   const Moment begin = Now();
   const SampleRange range = RangeOf(step, lane);
   if (range.count == 0) {
@@ -97,12 +109,12 @@ absl::Status LaneRunner::TellLeftOut(Step step, LaneId lane, const LaneOutput& o
 }
 
 absl::Status LaneRunner::Measure(Step step, LaneId lane, absl::Span<const float> parameters,
-                                 const GradientSink& sink) {
+                                 absl::Span<float> gradient) {
   if (measures_ == nullptr || !measures_->In(samples_, step)) return absl::OkStatus();
   const auto model = static_cast<size_t>(layout_.model_elements());
   const Moment begin = Now();
   MUSTER_RETURN_IF_ERROR(
-      measures_->Measure(lane, parameters.first(model), sink.gradient.subspan(model), goes_on_));
+      measures_->Measure(lane, parameters.first(model), gradient.subspan(model), goes_on_));
   metrics_.validation.Add(Seconds(Now() - begin));
   return absl::OkStatus();
 }

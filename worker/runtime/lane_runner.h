@@ -1,7 +1,6 @@
 // The wrapper around the task: one lane from its number. Knows the samples and the seed of a lane,
 // counts every lane it is given, before it runs, in the file that outlives the process, and leaves
-// out what is empty. Train thread only,
-// or the threads that run lanes for it.
+// out what is empty. Train thread only, but for RunBegun.
 #pragma once
 
 #include <functional>
@@ -51,11 +50,17 @@ class LaneRunner {
   absl::Status TellComing(Step step, absl::Span<const LaneId> lanes, Step end);
   // As Task::RunLane, of all tensors of the layout: where the step measures, the lane's share of it
   // comes first, and where samples can be left out, it says which were. An empty lane runs nothing
-  // else: weight 0, and every tensor is final at once. `exchange`: as LaneInput's, of a job whose
-  // lanes meet in phases; each of its lanes may be run on a thread of its own.
+  // else: weight 0, and every tensor is final at once.
   absl::StatusOr<LaneOutput> Run(LineageNumber lineage, Step step, LaneId lane,
-                                 absl::Span<const float> parameters, const GradientSink& sink,
-                                 const Exchange& exchange = {});
+                                 absl::Span<const float> parameters, const GradientSink& sink);
+  // The same in two, for a job whose lanes meet in phases. What belongs to the train thread: the
+  // lane is counted, and its share is measured into `gradient`, which is all +0.0 before.
+  absl::Status Begin(LineageNumber lineage, Step step, LaneId lane,
+                     absl::Span<const float> parameters, absl::Span<float> gradient);
+  // The rest of one that has begun, which may be run on a thread of its own. `exchange`: as
+  // LaneInput's.
+  absl::StatusOr<LaneOutput> RunBegun(Step step, LaneId lane, absl::Span<const float> parameters,
+                                      const GradientSink& sink, const Exchange& exchange);
   // Once more, to look at what it gives: no work for the job, so it is not counted. `gradient` is
   // all +0.0 before.
   absl::StatusOr<LaneOutput> Examine(Step step, LaneId lane, absl::Span<const float> parameters,
@@ -70,7 +75,7 @@ class LaneRunner {
                                      const Exchange& exchange);
 
   absl::Status Measure(Step step, LaneId lane, absl::Span<const float> parameters,
-                       const GradientSink& sink);
+                       absl::Span<float> gradient);
   absl::Status TellLeftOut(Step step, LaneId lane, const LaneOutput& output,
                            const GradientSink& sink);
 

@@ -96,20 +96,22 @@ absl::Status PhasedLanes::Give(const DoGiveTotals& command) {
 absl::Status PhasedLanes::StartLane(const DoCompute& command, LaneId lane) {
   Held& held = held_[lane];
   held.gradient = way_.tree->NewLeaf();
-  const auto run = [this, &held, lane, lineage = command.lineage, step = step_,
+  way_.goes_on();
+  MUSTER_RETURN_IF_ERROR(
+      runner_.Begin(command.lineage, step_, lane, command.values->all(), held.gradient->all()));
+  const auto run = [this, &held, lane, step = step_,
                     values = command.values](const Exchange& exchange) {
     const auto meet = [this, &exchange](size_t phase, absl::Span<const float> terms) {
       way_.goes_on();
       way_.failpoints->Pass("phase");
       return exchange(phase, terms);
     };
-    return runner_.Run(lineage, step, lane, values->all(), SinkOf(held), meet);
+    return runner_.RunBegun(step, lane, values->all(), SinkOf(held), meet);
   };
   if (!runner_.Empty(step_, lane)) {
     meeting_.Add(lane, run);
     return absl::OkStatus();
   }
-  way_.goes_on();
   meeting_.AddEmpty(lane);
   return run({}).status();
 }

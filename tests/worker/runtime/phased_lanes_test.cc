@@ -26,17 +26,33 @@ using testing::IsEmpty;
 constexpr uint64_t kSamples = 11;
 constexpr size_t kMet = 3;  // phases that lanes meet; one more is met by none
 
+// It notes the threads that it is measured on.
+class MeasuredMeetingTask final : public MeetingTask, public Evaluates {
+ public:
+  explicit MeasuredMeetingTask(std::vector<std::thread::id>& threads)
+      : MeetingTask(kSamples, kMet), threads_(threads) {}
+  std::vector<TaskMetric> Metrics() const override { return {{"loss"}}; }
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t> samples,
+                                                      absl::Span<const float>) override {
+    threads_.push_back(std::this_thread::get_id());
+    return std::vector<TaskMetricSum>{{1, static_cast<double>(samples.size())}};
+  }
+
+ private:
+  std::vector<std::thread::id>& threads_;
+};
+
 class PhasedLanesTest : public testing::Test {
  protected:
-  PhasedLanesTest() {
+  explicit PhasedLanesTest(bool is_measured = false) {
     TrainerParts parts;
     parts.port = &port_;
     parts.events = events_;
     parts.copied = &copied_;
     parts.metrics = &registry_;
     parts.failpoints = &failpoints_;
-    parts.make_task = [](const TrainingSpec&, DataPart, const auto&) {
-      return std::make_unique<MeetingTask>(kSamples, kMet);
+    parts.make_task = [this](const TrainingSpec&, DataPart, const auto&) {
+      return std::make_unique<MeasuredMeetingTask>(measured_on_);
     };
     trainer_ = std::make_unique<Trainer>(std::move(parts));
     thread_ = std::thread([this] { trainer_->Run(); });
@@ -50,6 +66,7 @@ class PhasedLanesTest : public testing::Test {
     training.chunk_bytes = 64;
     training.optimizer.kind = OptimizerKind::kSgd;
     training.optimizer.learning_rate = 1;
+    if (is_measured) training.validation.every_steps = 1;
     port_.box.Post(DoPrepare{job});
     setup_ = Take<Prepared>().setup.value();
     state_ = setup_->pool->BorrowZeroed();
@@ -73,8 +90,9 @@ class PhasedLanesTest : public testing::Test {
     }
     return chunks;
   }
-  void Compute(int64_t id, std::vector<LaneId> lanes, std::vector<size_t> totals = {}) {
-    port_.box.Post(DoCompute{{id, Step(0), std::move(lanes), {}, ChunksOf(totals), kSamples},
+  void Compute(int64_t id, std::vector<LaneId> lanes, std::vector<size_t> totals = {},
+               Step step = Step(0)) {
+    port_.box.Post(DoCompute{{id, step, std::move(lanes), {}, ChunksOf(totals), kSamples},
                              LineageNumber(1),
                              state_,
                              totals_});
@@ -103,6 +121,7 @@ class PhasedLanesTest : public testing::Test {
     return told;
   }
 
+  std::vector<std::thread::id> measured_on_;  // of the train thread
   Metrics registry_{{}, "test"};
   CopyCounter copied_{0};
   Failpoints failpoints_{[](absl::string_view) {}};
@@ -138,6 +157,20 @@ TEST_F(PhasedLanesTest, EachPhaseIsToldOnceAllLanesBroughtItAndGradientsAfterThe
     EXPECT_EQ(ready.ready.partials[0].weight, 6) << "three samples each";
     chunks.insert(ready.ready.chunks.begin(), ready.ready.chunks.end());
   }
+}
+
+class MeasuredPhasedLanesTest : public PhasedLanesTest {
+ protected:
+  MeasuredPhasedLanesTest() : PhasedLanesTest(/*is_measured=*/true) {}
+};
+
+// As Evaluates promises, though lanes have threads of their own.
+TEST_F(MeasuredPhasedLanesTest, LanesAreMeasuredOnTheTrainThread) {
+  const size_t probed = measured_on_.size();
+  Compute(1, {LaneId(0), LaneId(1)}, {}, Step(1));
+  Told(1, 1, {{0, 2}});
+  EXPECT_GT(measured_on_.size(), probed);
+  EXPECT_THAT(measured_on_, testing::Each(thread_.get_id()));
 }
 
 // As a change of view adds a lane whose holder was lost, while others wait.
