@@ -49,6 +49,19 @@ Slots SlotsOf(const StateMemory& state, const Chunk& chunk) {
   return slots;
 }
 
+// A job whose lanes have many samples may fail with these few.
+absl::Status OfProbe(const TrainingSpec& training, size_t samples, const absl::Status& why) {
+  if (why.ok()) return why;
+  const std::string which =
+      samples == 1 ? "the data's only sample" : absl::StrCat("the first ", samples, " samples");
+  if (!LeavesOut(training) || !absl::IsFailedPrecondition(why))
+    return Prefix(absl::StrCat("probe lane of ", which), why);
+  return Prefix(absl::StrCat("probe lane of ", which,
+                             ", without those that cannot be read (data.on_bad_sample; where these "
+                             "are so many that too few are left, put others first in data.paths)"),
+                why);
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts) : parts_(std::move(parts)), metrics_(*parts_.metrics) {}
@@ -232,7 +245,7 @@ absl::StatusOr<std::string> Trainer::ProbeLane(const Setup& setup) {
     input.exchange = AloneIn(phases, phase_order_);
   }
   const GradientSink sink{gradient->all().first(model), [](LaneOutput) {}, [](size_t) {}};
-  MUSTER_RETURN_IF_ERROR(Prefix("probe lane", task_->RunLane(input, sink).status()));
+  MUSTER_RETURN_IF_ERROR(OfProbe(training, samples.size(), task_->RunLane(input, sink).status()));
   if (training.sync_batch_norm && phase_order_.empty())
     return absl::FailedPreconditionError(absl::StrCat(
         "sync_batch_norm: the first ", samples.size(),

@@ -110,6 +110,13 @@ void FreeWhatBackwardLeft() {
 absl::Status StatusOf(absl::string_view what) {
   // Its allocator throws the same as everything else does.
   if (absl::StrContains(what, "DefaultCPUAllocator")) return OutOfMemory();
+  // Of no other samples would the lane have more of them: the specification is wrong.
+  if (absl::StrContains(what, "Expected more than 1 value per channel when training"))
+    return absl::FailedPreconditionError(
+        absl::StrCat("LibTorch: ", ReasonIn(what),
+                     "; batch norm needs more than one value a channel in each lane: take a larger "
+                     "batch or fewer lanes, also where the last step of an epoch is short, or "
+                     "muster::torch::SyncBatchNorm and sync_batch_norm: true"));
   return absl::InternalError(absl::StrCat("LibTorch: ", ReasonIn(what)));
 }
 

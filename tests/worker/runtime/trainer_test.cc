@@ -5,20 +5,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lib/domain/lanes.h"
 #include "lib/task/counting.h"
+#include "tests/support/around_counting.h"
 #include "tests/support/take_event.h"
 
 namespace muster::worker {
 namespace {
 
+using testing::AllOf;
 using testing::Each;
+using testing::HasSubstr;
 using Values = std::vector<float>;
 
 constexpr uint64_t kSamples = 11;
@@ -34,13 +39,12 @@ class TrainerTest : public testing::Test {
     parts.copied = &copied_;
     parts.metrics = &registry_;
     parts.failpoints = &failpoints_;
-    parts.make_task = [](const TrainingSpec& training, DataPart, const auto&) {
-      return MakeCounting(training);
+    parts.make_task = [this](const TrainingSpec& training, DataPart, const auto&) {
+      return make_(training);
     };
     trainer_ = std::make_unique<Trainer>(std::move(parts));
     thread_ = std::thread([this] { trainer_->Run(); });
-    JobIs job;
-    TrainingSpec& training = job.spec.training;
+    TrainingSpec& training = job_.spec.training;
     training.task = "counting";
     training.data.samples = kSamples;
     training.batch = 11;  // of the four lanes three have three samples, one has two
@@ -49,7 +53,7 @@ class TrainerTest : public testing::Test {
     training.chunk_bytes = 64;
     training.optimizer.kind = OptimizerKind::kSgd;
     training.optimizer.learning_rate = 1;
-    port_.box.Post(DoPrepare{job});
+    port_.box.Post(DoPrepare{job_});
     setup_ = Take<Prepared>().setup.value();
     state_ = setup_->pool->BorrowZeroed();
   }
@@ -80,6 +84,8 @@ class TrainerTest : public testing::Test {
     return total;
   }
 
+  JobIs job_;
+  std::function<std::unique_ptr<Task>(const TrainingSpec&)> make_ = MakeCounting;
   Metrics registry_{{}, "test"};
   CopyCounter copied_{0};
   Failpoints failpoints_{[](absl::string_view) {}};
@@ -131,6 +137,40 @@ TEST_F(TrainerTest, AStateThatFramesStillReadIsNotWritten) {
     }
     state_ = setup_->pool->BorrowZeroed();
   }
+}
+
+// As batch norm, which has no variance of one sample.
+class NeedsTwoSamples final : public AroundCounting {
+ public:
+  using AroundCounting::AroundCounting;
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput&, GradientSink) override {
+    return absl::FailedPreconditionError("one sample is too few");
+  }
+};
+
+class FailingProbeTest : public TrainerTest {
+ protected:
+  std::string Refused(OnBadSample on_bad_sample) {
+    make_ = [](const TrainingSpec& training) {
+      return std::make_unique<NeedsTwoSamples>(training);
+    };
+    job_.spec.training.data.on_bad_sample = on_bad_sample;
+    port_.box.Post(DoPrepare{job_});
+    const absl::Status status = Take<Prepared>().setup.status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  }
+};
+
+TEST_F(FailingProbeTest, NamesItsSamples) {
+  EXPECT_EQ(Refused(OnBadSample::kStop),
+            "probe lane of the first 4 samples: one sample is too few");
+}
+
+TEST_F(FailingProbeTest, SaysWhatToDoWhereTheyMayBeBad) {
+  EXPECT_THAT(Refused(OnBadSample::kSkip),
+              AllOf(HasSubstr("without those that cannot be read (data.on_bad_sample;"),
+                    HasSubstr("put others first in data.paths): one sample is too few")));
 }
 
 }  // namespace

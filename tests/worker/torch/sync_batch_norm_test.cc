@@ -465,6 +465,18 @@ TEST(SyncBatchNorm, OneValueAChannelIsAnError) {
   EXPECT_THAT(std::string(ran.message()), HasSubstr("needs more than one value a channel"));
 }
 
+TEST(SyncBatchNorm, WhereTheJobDoesNotSyncALaneOfOneSampleIsAnErrorThatSaysWhatToDo) {
+  for (const bool plain : {true, false}) {
+    NetStep step({.plain = plain}, false);
+    FlatMemory gradient(step.layout().elements());
+    const absl::Status ran = step.Run(0, kSamples, {}, gradient).status();
+    EXPECT_EQ(ran.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(ran.message()),
+                testing::AllOf(HasSubstr("Expected more than 1 value per channel"),
+                               HasSubstr("take a larger batch or fewer lanes")));
+  }
+}
+
 // `muster check --gradients` of such a job: central differences of both lanes' loss.
 TEST(SyncBatchNorm, TheGradientOfTwoLanesIsThatOfTheirLoss) {
   NetTask task({}, true);
