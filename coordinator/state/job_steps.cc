@@ -209,9 +209,12 @@ std::string JobRun::WhyNotFinite(Step end) const {
       absl::StrAppend(out, SamplesOf(last, lane));
     };
     const std::vector<LaneId> lanes = ledger_.LanesNotFinite(last);
-    return absl::StrCat("step ", last.value(), " is not finite", lanes.empty() ? "" : ": ",
-                        absl::StrJoin(lanes, ", ", name), "; nothing of it was applied; ",
-                        NewestFinite());
+    const std::string which =
+        lanes.empty() ? "no lane of it was named, so each may be finite by itself, and their sum "
+                        "too large for a 32-bit float"
+                      : absl::StrJoin(lanes, ", ", name);
+    return absl::StrCat("step ", last.value(), " is not finite: ", which,
+                        "; nothing of it was applied; ", NewestFinite());
   }
   const bool is_end = end == Step(TotalSteps()) || end == journal_.ending.enough_at;
   return is_end && SavesItsEnd() ? StateNotFinite() : "";

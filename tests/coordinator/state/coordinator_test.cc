@@ -897,7 +897,9 @@ TEST(NotFinite, WaitsAMomentForTheNamesOfTheLanes) {
     EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
     EXPECT_EQ(desk.Job().ending.exit_code, kExitNotFinite);
     EXPECT_THAT(desk.Job().reason, HasSubstr(told ? "step 0 is not finite: lane 1 (sample"
-                                                  : "is not finite; nothing"));
+                                                  : "is not finite: no lane of it was named, so "
+                                                    "each may be finite by itself, and their sum "
+                                                    "too large for a 32-bit float; nothing"));
   }
 }
 
