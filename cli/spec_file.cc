@@ -67,6 +67,7 @@ std::string WholePath(const std::string& path) {
 
 void MakePathsWhole(JobSpec& spec) {
   for (std::string& data : spec.training.data.paths) data = WholePath(data);
+  for (std::string& data : spec.training.validation.paths) data = WholePath(data);
   for (std::string* path : {&spec.training.initial.file, &spec.runtime.stream.path})
     if (!path->empty()) *path = WholePath(*path);
 }

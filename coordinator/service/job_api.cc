@@ -47,12 +47,18 @@ absl::Status CheckPath(const std::string& field, const std::string& path) {
   return FieldError("", field, absl::StrCat("'", path, "' is relative; write the whole path"));
 }
 
-absl::Status CheckPaths(const JobSpec& spec) {
-  const std::vector<std::string>& paths = spec.training.data.paths;
+absl::Status CheckEach(const std::string& field, const std::vector<std::string>& paths) {
   for (size_t i = 0; i < paths.size(); ++i)
-    MUSTER_RETURN_IF_ERROR(CheckPath(FieldPath("data.paths", i), paths[i]));
+    MUSTER_RETURN_IF_ERROR(CheckPath(FieldPath(field, i), paths[i]));
+  return absl::OkStatus();
+}
+
+absl::Status CheckPaths(const JobSpec& spec) {
+  const TrainingSpec& training = spec.training;
+  MUSTER_RETURN_IF_ERROR(CheckEach("data.paths", training.data.paths));
+  MUSTER_RETURN_IF_ERROR(CheckEach("validation.paths", training.validation.paths));
   MUSTER_RETURN_IF_ERROR(CheckPath("data.stream.path", spec.runtime.stream.path));
-  return CheckPath("initial.file", spec.training.initial.file);
+  return CheckPath("initial.file", training.initial.file);
 }
 
 absl::Status CheckFolder(const std::string& folder) {

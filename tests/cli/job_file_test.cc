@@ -137,14 +137,15 @@ TEST(SpecFileTest, CommandLineNumbersReplaceThoseOfTheFile) {
 
 TEST(SpecFileTest, RelativeDataIsTakenFromWhereTheCommandRuns) {
   const std::string path = MakeFolder() + "/spec.yaml";
-  std::ofstream(path)
-      << "task: code-lm\nsteps: 1\ndata: {paths: [., src/, ./a b, ../x, /whole/]}\n";
+  std::ofstream(path) << "task: code-lm\nsteps: 1\ndata: {paths: [., src/, ./a b, ../x, /whole/]}\n"
+                         "validation: {every_steps: 1, paths: [held-out, /whole]}\n";
   const auto spec = ReadSpec(path, {});
   ASSERT_TRUE(spec.ok()) << spec.status();
   const std::filesystem::path here = std::filesystem::current_path();
   EXPECT_THAT(spec->training.data.paths,
               ElementsAre(here.string(), (here / "src").string(), (here / "a b").string(),
                           (here.parent_path() / "x").string(), "/whole/"));
+  EXPECT_THAT(spec->training.validation.paths, ElementsAre((here / "held-out").string(), "/whole"));
 }
 
 TEST(SpecFileTest, SoIsTheFolderOfAStream) {

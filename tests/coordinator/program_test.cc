@@ -165,6 +165,9 @@ TEST_P(EachMouth, ABrokenSpecificationIsRefusedByField) {
       {R"({"task":"counting","lanes":2,"batch":8,"epochs":1,"workers":{"min":3,"max":2}})",
        "workers.min"},
       {R"({"task":"code-lm","steps":1,"data":{"paths":["/a","b/c"]}})", "data.paths[1]"},
+      {R"({"task":"code-lm","steps":1,"data":{"paths":["/a"]},)"
+       R"("validation":{"every_steps":1,"paths":["b"]}})",
+       "validation.paths[0]"},
   };
   for (const Case& broken : kCases) {
     const Answer answer = client_->Submit("a", broken.spec);
