@@ -88,4 +88,14 @@ std::string ResultText(const JobResult& result) {
   return text;
 }
 
+std::string CommandToMeasure(const JobResult& result, const std::vector<std::string>& plugins) {
+  const JobAnswer& job = result.job;
+  if (!result.error.ok() || job.state != "done" || job.checkpoint_step != job.step) return "";
+  std::string command =
+      absl::StrCat("muster evaluate ", job.id, " --dir ", ShellWord(result.folder));
+  for (const std::string& folder : plugins)
+    absl::StrAppend(&command, " --plugins ", ShellWord(folder));
+  return command;
+}
+
 }  // namespace muster::cli

@@ -76,11 +76,9 @@ int ShowRun(const absl::StatusOr<JobRequest>& request,
       request.ok() ? RunJob(*request, make_cluster, screen) : FailedResult(request.status());
   screen.Finish();
   SayResult(result, screen, terminal.err);
-  // No step comes after it that could bring its measure.
-  if (result.error.ok() && result.job.state == "done" && request.ok() &&
-      request->spec.training.validation.wanted())
-    screen.Say(absl::StrCat("to measure the final state too: muster evaluate ", result.job.id,
-                            " --dir ", ShellWord(result.folder)));
+  if (request.ok() && request->spec.training.validation.wanted())
+    if (const std::string command = CommandToMeasure(result, request->plugins); !command.empty())
+      screen.Say(absl::StrCat("to measure the final state too: ", command));
   if (result.exit_code == kExitLater || result.job.state == "stopped")
     screen.Say(absl::StrCat("to go on: ", to_go_on(result.folder)));
   screen.Emit(ResultJson(result));
