@@ -51,8 +51,14 @@ bool LabelIsNamed(DataFormat format) {
     case DataFormat::kPt:
     case DataFormat::kHdf5:
     case DataFormat::kStream: return true;
-    default: return false;
+    case DataFormat::kText:
+    case DataFormat::kIdx:
+    case DataFormat::kCifar10:
+    case DataFormat::kCifar100:
+    case DataFormat::kImages:
+    case DataFormat::kWebDataset: return false;
   }
+  return false;
 }
 
 // By ScoreBin. A score that is no number makes all of it none.

@@ -278,6 +278,11 @@ TEST_F(NamedLossTaskTest, RunsLanesAndMeasures) {
 TEST_F(NamedLossTaskTest, ALabelThatIsMissingOrDoesNotFitIsTold) {
   EXPECT_THAT(std::string(StatusOf([&] { Line task(With("mse", "")); }).message()),
               HasSubstr("data.label: is missing"));
+  TaskOptions stream = Options("mse");
+  stream.data.format = DataFormat::kStream;
+  stream.data.fields = {{"x", TensorType::kFloat32, {2}}, {"y", TensorType::kFloat32, {}}};
+  EXPECT_THAT(std::string(StatusOf([&] { Line task(stream); }).message()),
+              HasSubstr("data.label: is missing"));
   EXPECT_THAT(std::string(StatusOf([&] { Line task(With("mse", "y"), 2); }).message()),
               HasSubstr("the output is 2, the label one number"));
 }
