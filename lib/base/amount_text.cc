@@ -1,12 +1,19 @@
 #include "lib/base/amount_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace muster {
+namespace {
+
+constexpr double kLeastSeconds = 0.5;  // before that a rate says nothing
+
+}  // namespace
 
 std::string HowLong(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
@@ -28,6 +35,13 @@ std::string Bytes(double bytes) {
   }
   const bool whole = unit == 0 || bytes >= 9.95;
   return absl::StrFormat("%.*f %s", whole ? 0 : 1, bytes, kUnits[unit]);
+}
+
+std::string PaceText(double done, double total, double seconds,
+                     const std::function<std::string(double)>& amount) {
+  if (seconds < kLeastSeconds || done <= 0) return "";
+  const double left = std::max(total - done, 0.0) * seconds / done;
+  return absl::StrCat(amount(done / seconds), " a second, ", HowLong(left), " left");
 }
 
 }  // namespace muster

@@ -3,13 +3,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "lib/base/amount_text.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/file_lock.h"
 #include "lib/base/status.h"
@@ -20,8 +18,6 @@
 namespace muster {
 namespace {
 
-constexpr double kLeastSeconds = 0.5;  // before that a rate says nothing
-
 struct Turn {
   std::optional<std::string> kept;  // another has computed it
   std::optional<Descriptor> lock;   // ours, while we do; neither: nobody can be waited for
@@ -29,42 +25,28 @@ struct Turn {
 
 absl::StatusOr<Turn> WaitForTurn(const HashOnceOptions& options, const std::string& lock_path) {
   if (!MakeDirectories(options.folder).ok()) return Turn{};
-  std::optional<std::chrono::steady_clock::time_point> said;
-  while (true) {
+  Turn turn;
+  const auto look = [&]() -> absl::StatusOr<bool> {
     absl::StatusOr<Descriptor> lock = LockFile(lock_path);
+    const bool is_ours = lock.ok() && IsLockAt(*lock, lock_path);
     // Whoever had it has kept its hash before it let go.
-    if (auto kept = FindKeptHash(options.folder, options.key)) {
-      if (lock.ok() && IsLockAt(*lock, lock_path)) unlink(lock_path.c_str());
-      return Turn{.kept = std::move(kept), .lock = std::nullopt};
-    }
-    if (lock.ok() && IsLockAt(*lock, lock_path))
-      return Turn{.kept = std::nullopt, .lock = *std::move(lock)};
-    if (lock.ok()) continue;  // that one was deleted meanwhile
-    if (!absl::IsAborted(lock.status())) return Turn{};
-    if (!options.may_wait()) return absl::CancelledError("the data is not read any more");
-    const auto now = std::chrono::steady_clock::now();
-    if (!said || now - *said >= kBetweenWords) {
-      said = now;
-      PreparedSoFar heard = HeardAt(lock_path);
-      heard.hashes = true;
-      options.told(heard);
-    }
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
+    turn.kept = FindKeptHash(options.folder, options.key);
+    if (turn.kept && is_ours) unlink(lock_path.c_str());
+    if (!turn.kept && is_ours) turn.lock = *std::move(lock);
+    if (turn.kept || is_ours) return true;
+    // A lock that was deleted meanwhile is no lock: it is looked for once more.
+    return !lock.ok() && !absl::IsAborted(lock.status());
+  };
+  MUSTER_RETURN_IF_ERROR(
+      WaitForOther(look, {.may_wait = options.may_wait, .told = options.told, .heard = [&] {
+                            PreparedSoFar heard = HeardAt(lock_path);
+                            heard.hashes = true;
+                            return heard;
+                          }}));
+  return turn;
 }
 
 }  // namespace
-
-std::string RateText(uint64_t bytes, uint64_t all, double seconds) {
-  if (seconds < kLeastSeconds || bytes == 0) return "";
-  const double rate = static_cast<double>(bytes) / seconds;
-  const double left = bytes < all ? static_cast<double>(all - bytes) / rate : 0;
-  const std::string fast = rate >= 1e9 ? absl::StrFormat("%.1f GB/s", rate / 1e9)
-                                       : absl::StrFormat("%.0f MB/s", rate / 1e6);
-  const std::string time = left < 120 ? absl::StrFormat("%.0f s", std::ceil(left))
-                                      : absl::StrFormat("%.0f min", std::ceil(left / 60));
-  return absl::StrCat(fast, ", ", time, " left");
-}
 
 absl::StatusOr<HashedOnce> HashOnce(const HashOnceOptions& options) {
   const bool has_place = !options.folder.empty();
@@ -85,7 +67,8 @@ absl::StatusOr<HashedOnce> HashOnce(const HashOnceOptions& options) {
   absl::StatusOr<std::string> hash = options.compute([&](uint64_t bytes, uint64_t all) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     const double share = all == 0 ? 1 : static_cast<double>(bytes) / static_cast<double>(all);
-    saying.Say(share, RateText(bytes, all, took.count()));
+    saying.Say(share,
+               PaceText(static_cast<double>(bytes), static_cast<double>(all), took.count(), Bytes));
   });
   if (hash.ok() && has_place && options.keeps)
     KeepHash(options.folder, options.key, *hash, options.about).IgnoreError();

@@ -40,7 +40,4 @@ struct HashedOnce {
 // more.
 absl::StatusOr<HashedOnce> HashOnce(const HashOnceOptions& options);
 
-// For people: "1.2 GB/s, 30 s left"; empty where nothing can be said yet. Pure.
-std::string RateText(uint64_t bytes, uint64_t all, double seconds);
-
 }  // namespace muster

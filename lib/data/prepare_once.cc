@@ -6,12 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <optional>
 #include <system_error>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -36,7 +34,6 @@ namespace muster {
 namespace {
 
 namespace fs = std::filesystem;
-using Moment = std::chrono::steady_clock::time_point;
 
 constexpr size_t kPieceBytes = size_t{1} << 20;
 constexpr size_t kHashDigits = 64;
@@ -301,21 +298,16 @@ PreparedSoFar SoFarOf(absl::string_view line) {
 absl::StatusOr<PreparedPtr> PrepareOnce(const PrepareOnceOptions& options) {
   MUSTER_RETURN_IF_ERROR(MakeDirectories(options.folders));
   Place place(options);
-  std::optional<Moment> said;
-  while (true) {
-    MUSTER_ASSIGN_OR_RETURN(PreparedPtr prepared, place.Try());
-    if (prepared != nullptr) {
-      if (!prepared->was_there()) TakeAwayOld(options);
-      return prepared;
-    }
-    if (!options.may_wait()) return absl::CancelledError("it is not waited for any more");
-    const Moment now = std::chrono::steady_clock::now();
-    if (!said || now - *said >= kBetweenWords) {
-      said = now;
-      options.told(place.Heard());
-    }
-    std::this_thread::sleep_for(kBetweenLooks);
-  }
+  PreparedPtr prepared;
+  const auto look = [&]() -> absl::StatusOr<bool> {
+    MUSTER_ASSIGN_OR_RETURN(prepared, place.Try());
+    return prepared != nullptr;
+  };
+  MUSTER_RETURN_IF_ERROR(WaitForOther(look, {.may_wait = options.may_wait,
+                                             .told = options.told,
+                                             .heard = [&] { return place.Heard(); }}));
+  if (!prepared->was_there()) TakeAwayOld(options);
+  return prepared;
 }
 
 }  // namespace muster

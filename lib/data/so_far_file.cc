@@ -6,12 +6,21 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "lib/base/printable.h"
+#include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 
 namespace muster {
+namespace {
+
+using Moment = std::chrono::steady_clock::time_point;
+constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
+constexpr auto kBetweenWords = std::chrono::milliseconds(200);
+
+}  // namespace
 
 Saying::Saying(const Descriptor* lock, const std::function<void(const PreparedSoFar&)>& told,
                PreparedSoFar begins)
@@ -49,6 +58,22 @@ PreparedSoFar HeardAt(const std::string& lock_path) {
   std::array<char, kSoFarBytes> line{};
   const ssize_t got = file.ok() ? pread(file->get(), line.data(), line.size(), 0) : 0;
   return SoFarOf({line.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
+}
+
+absl::Status WaitForOther(const std::function<absl::StatusOr<bool>()>& look,
+                          const WhileWaiting& waiting) {
+  std::optional<Moment> said;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const bool has_found, look());
+    if (has_found) return absl::OkStatus();
+    if (!waiting.may_wait()) return absl::CancelledError("it is not waited for any more");
+    const Moment now = std::chrono::steady_clock::now();
+    if (!said || now - *said >= kBetweenWords) {
+      said = now;
+      waiting.told(waiting.heard());
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 }  // namespace muster

@@ -6,15 +6,14 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/mutex.h"
 #include "lib/data/prepare_once.h"
 
 namespace muster {
-
-inline constexpr auto kBetweenLooks = std::chrono::milliseconds(100);
-inline constexpr auto kBetweenWords = std::chrono::milliseconds(200);
 
 // Writes it there, where those who wait read it, and tells whoever asked for it. Any thread.
 class Saying {
@@ -37,5 +36,15 @@ class Saying {
 
 // What the one who holds it said last; its `is_ours` is false.
 PreparedSoFar HeardAt(const std::string& lock_path);
+
+struct WhileWaiting {
+  std::function<bool()> may_wait;                  // whether it is of use to go on
+  std::function<void(const PreparedSoFar&)> told;  // five times a second at most
+  std::function<PreparedSoFar()> heard;            // of the one that is waited for
+};
+// Until `look` finds what it looks for, ten times a second. Errors of it, and kCancelled: waiting
+// is of no use any more.
+absl::Status WaitForOther(const std::function<absl::StatusOr<bool>()>& look,
+                          const WhileWaiting& waiting);
 
 }  // namespace muster

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -18,10 +17,8 @@ constexpr auto kEvery = std::chrono::milliseconds(200);
 
 std::string ProgressText(double done, double total, double seconds,
                          const std::function<std::string(double)>& amount) {
-  std::string text = absl::StrCat(amount(done), " of ", amount(total));
-  if (done <= 0 || seconds <= 0) return text;
-  const double left = std::max(total - done, 0.0) * seconds / done;
-  return absl::StrCat(text, ", ", amount(done / seconds), " a second, ", HowLong(left), " left");
+  const std::string pace = PaceText(done, total, seconds, amount);
+  return absl::StrCat(amount(done), " of ", amount(total), pace.empty() ? "" : ", ", pace);
 }
 
 ProgressLine::~ProgressLine() {

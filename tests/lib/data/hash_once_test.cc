@@ -163,23 +163,6 @@ TEST_F(HashOnceTest, WithoutAPlaceItIsComputed) {
   EXPECT_EQ(HashOnce(options)->hash, kHash);
 }
 
-TEST(RateText, SaysHowFastAndHowLong) {
-  const struct {
-    uint64_t bytes, all;
-    double seconds;
-    const char* text;
-  } rows[] = {
-      {0, 100, 9, ""},
-      {100, 200, 0.1, ""},
-      {2'400'000'000, 38'400'000'000, 2, "1.2 GB/s, 30 s left"},
-      {500'000'000, 1'000'000'000, 10, "50 MB/s, 10 s left"},
-      {1'000'000'000, 1'000'000'000, 10, "100 MB/s, 0 s left"},
-      {1'000'000'000, 61'000'000'000, 10, "100 MB/s, 10 min left"},
-  };
-  for (const auto& row : rows)
-    EXPECT_EQ(RateText(row.bytes, row.all, row.seconds), row.text) << row.text;
-}
-
 // What a task opens tells whoever makes the task, and nobody else.
 TEST(HashListening, HearsWhatADataSetReads) {
   const Files files;
