@@ -1,20 +1,26 @@
 #include "cli/in_worker.h"
 
+#include <spawn.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "cli/spec_file.h"
 #include "lib/base/descriptor.h"
+#include "lib/base/signal_name.h"
 #include "lib/base/status.h"
+#include "lib/launch/last_word.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -79,8 +85,8 @@ const char* NameOf(DataArguments::Command command) {
   return "";
 }
 
-absl::Status PutOnInput(const std::string& input) {
-  const Descriptor file(memfd_create("input", MFD_CLOEXEC));
+absl::StatusOr<Descriptor> FileOf(const std::string& input) {
+  Descriptor file(memfd_create("input", MFD_CLOEXEC));
   if (file.get() < 0) return absl::ErrnoToStatus(errno, "memfd_create");
   for (size_t at = 0; at < input.size();) {
     const ssize_t written = write(file.get(), input.data() + at, input.size() - at);
@@ -88,9 +94,62 @@ absl::Status PutOnInput(const std::string& input) {
     if (written < 0) return absl::ErrnoToStatus(errno, "write");
     at += static_cast<size_t>(written);
   }
-  if (lseek(file.get(), 0, SEEK_SET) < 0 || dup2(file.get(), STDIN_FILENO) < 0)
-    return absl::ErrnoToStatus(errno, "dup2");
-  return absl::OkStatus();
+  if (lseek(file.get(), 0, SEEK_SET) < 0) return absl::ErrnoToStatus(errno, "lseek");
+  return file;
+}
+
+// The terminal sends them to both processes, and what the worker makes of them counts.
+class LeavesTerminalSignals {
+ public:
+  LeavesTerminalSignals()
+      : interrupt_(std::signal(SIGINT, SIG_IGN)), quit_(std::signal(SIGQUIT, SIG_IGN)) {}
+  ~LeavesTerminalSignals() {
+    std::signal(SIGINT, interrupt_);
+    std::signal(SIGQUIT, quit_);
+  }
+  LeavesTerminalSignals(const LeavesTerminalSignals&) = delete;
+  LeavesTerminalSignals& operator=(const LeavesTerminalSignals&) = delete;
+
+ private:
+  using Handler = void (*)(int);
+  const Handler interrupt_, quit_;
+};
+
+constexpr int kLastWord = 3;  // where the worker finds it
+
+absl::StatusOr<pid_t> Spawn(const std::string& program, const WorkerCommand& command,
+                            const Descriptor& input, const Descriptor& last_word) {
+  std::vector<std::string> words = {program};
+  words.insert(words.end(), command.words.begin(), command.words.end());
+  // Behind the command's name: what follows may be words that are no options.
+  words.insert(words.begin() + 2, {"--last-word", absl::StrCat(kLastWord)});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  const absl::Cleanup destroy = [&] { posix_spawn_file_actions_destroy(&actions); };
+  posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, last_word.get(), kLastWord);
+  pid_t pid = -1;
+  const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
+  if (error == 0) return pid;
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot start ", program,
+                                                 ", which lies beside muster where Muster is "
+                                                 "installed whole"));
+}
+
+absl::StatusOr<int> CodeOf(int status, const HeardWord& heard) {
+  const std::string where = heard.runs.empty() ? "" : absl::StrCat(" while it ran ", heard.runs);
+  if (WIFSIGNALED(status))
+    return absl::InternalError(
+        absl::StrCat("the worker was killed by ", SignalName(WTERMSIG(status)), where,
+                     WTERMSIG(status) == SIGKILL ? "; perhaps there was no memory left" : ""));
+  if (heard.has_ended) return WEXITSTATUS(status);
+  return absl::InternalError(
+      absl::StrCat("the worker has ended with exit code ", WEXITSTATUS(status), where,
+                   ", before it had come to its end; what it runs has to return an error or "
+                   "throw, and not to end the process"));
 }
 
 }  // namespace
@@ -131,17 +190,24 @@ absl::StatusOr<WorkerCommand> DataCommand(const DataArguments& data,
   return command;
 }
 
-absl::Status BecomeWorker(const std::string& program, const WorkerCommand& command) {
-  MUSTER_RETURN_IF_ERROR(Prefix("the worker's input", PutOnInput(command.input)));
-  std::vector<std::string> words = {program};
-  words.insert(words.end(), command.words.begin(), command.words.end());
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  execv(program.c_str(), argv.data());
-  return absl::ErrnoToStatus(errno, absl::StrCat("cannot start ", program,
-                                                 ", which lies beside muster where Muster is "
-                                                 "installed whole"));
+absl::StatusOr<int> RunInWorker(const std::string& program, const WorkerCommand& command) {
+  absl::StatusOr<Descriptor> input = FileOf(command.input);
+  MUSTER_RETURN_IF_ERROR(Prefix("the worker's input", input.status()));
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor last_word, NewLastWord());
+  MUSTER_ASSIGN_OR_RETURN(const pid_t pid, Spawn(program, command, *input, last_word));
+  int status = 0;
+  {
+    const LeavesTerminalSignals leaves;
+    while (waitpid(pid, &status, 0) < 0)
+      if (errno != EINTR) return absl::ErrnoToStatus(errno, "waitpid");
+  }
+  constexpr int kOfOthers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE};
+  if (WIFSIGNALED(status) &&
+      std::count(std::begin(kOfOthers), std::end(kOfOthers), WTERMSIG(status)) > 0) {
+    std::signal(WTERMSIG(status), SIG_DFL);
+    std::raise(WTERMSIG(status));
+  }
+  return CodeOf(status, HearLastWord(last_word));
 }
 
 }  // namespace muster::cli

@@ -1,5 +1,5 @@
-// Commands that need LibTorch or plug-ins, which workers alone have: the worker program takes this
-// process's place and answers on its standard output.
+// Commands that need LibTorch or plug-ins, which workers alone have: the worker program runs in
+// this process's place and answers on its standard output.
 #pragma once
 
 #include <string>
@@ -25,7 +25,9 @@ absl::StatusOr<WorkerCommand> CheckCommand(const CheckArguments& check,
 absl::StatusOr<WorkerCommand> DataCommand(const DataArguments& data,
                                           const std::vector<std::string>& plugins);
 
-// Returns only where that is not possible, with the reason.
-absl::Status BecomeWorker(const std::string& program, const WorkerCommand& command);
+// Its exit code, once it has ended. A signal that others send, such as that of Ctrl-C, ends this
+// process as it has ended the worker. kInternal: the worker was killed by another signal, or has
+// not come to its own end; whose code it ran is named. kNotFound, and others: it cannot be started.
+absl::StatusOr<int> RunInWorker(const std::string& program, const WorkerCommand& command);
 
 }  // namespace muster::cli

@@ -599,13 +599,14 @@ int Run(const cli::RunArguments& arguments, const cli::ClusterMaker& make_cluste
   return cli::Run(arguments, surroundings, make_cluster, terminal);
 }
 
-// Its answer takes the place of ours; returned is why it could not.
+// Its answer takes the place of ours.
 int InWorker(const absl::StatusOr<cli::WorkerCommand>& command) {
-  const absl::Status why = command.ok()
-                               ? cli::BecomeWorker(ProgramFolder() + "/muster-worker", *command)
-                               : command.status();
-  std::cerr << "muster: " << PrintableLines(why.message()) << std::endl;
-  return absl::IsNotFound(why) ? kExitBadConfiguration : ExitCodeOf(why);
+  const absl::StatusOr<int> code =
+      command.ok() ? cli::RunInWorker(ProgramFolder() + "/muster-worker", *command)
+                   : absl::StatusOr<int>(command.status());
+  if (code.ok()) return *code;
+  std::cerr << "muster: " << PrintableLines(code.status().message()) << std::endl;
+  return absl::IsNotFound(code.status()) ? kExitBadConfiguration : ExitCodeOf(code.status());
 }
 
 // Of a command with plug-ins; nothing: another one was given.

@@ -1,8 +1,7 @@
 #include "agent/state/exit.h"
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
+#include "lib/base/signal_name.h"
 
 namespace muster::agent {
 
@@ -16,11 +15,6 @@ ExitMeaning MeaningOf(const Exit& exit) {
     case kExitReplaced: return ExitMeaning::kHopeless;
     default: return EndsItsJob(exit.code) ? ExitMeaning::kHopeless : ExitMeaning::kFailure;
   }
-}
-
-std::string SignalName(int signal) {
-  const char* short_name = sigabbrev_np(signal);
-  return short_name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("SIG", short_name);
 }
 
 namespace {

@@ -28,9 +28,6 @@ enum class ExitMeaning {
 };
 ExitMeaning MeaningOf(const Exit& exit);
 
-// "SIGKILL"; "signal 77" for one without a name.
-std::string SignalName(int signal);
-
 // For people: "killed by SIGKILL", "out of memory (killed by SIGKILL)", "exit code 64 (bad
 // configuration)".
 std::string CauseOf(const Exit& exit);

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -88,6 +90,53 @@ TEST(DataCommand, WhatCannotBeIsNamed) {
               HasSubstr("/no/such/job.yaml"));
   EXPECT_THAT(std::string(Inspect("/a/b.npy", {"data.verify=often"}).status().message()),
               HasSubstr("data.verify"));
+}
+
+// A script in the worker's place, as the words after it say.
+absl::StatusOr<int> CodeOf(const std::string& script) {
+  const std::string program = testing::TempDir() + "worker-" + std::to_string(getpid());
+  std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  return RunInWorker(program, {{"check", "--json", "--", "word"}, "the job"});
+}
+
+// Which stands where `--last-word` says.
+constexpr char kHasEnded[] = "printf ended >&$3; ";
+
+TEST(RunInWorker, TheWorkersCodeIsOursOnceItHasComeToItsEnd) {
+  for (const int code : {0, 64})
+    EXPECT_EQ(CodeOf(std::string(kHasEnded) + "exit " + std::to_string(code)).value(), code);
+  // Its words, and what it reads.
+  const absl::StatusOr<int> code = CodeOf(
+      "test \"$1 $2 $4 $5 $6\" = 'check --last-word --json -- word' || exit 3\n"
+      "test \"$(cat)\" = 'the job' || exit 4\n" +
+      std::string(kHasEnded));
+  EXPECT_EQ(code.value(), 0);
+}
+
+TEST(RunInWorker, OneThatIsKilledOrEndedIsNoAnswerAndWhatItRanIsNamed) {
+  const absl::Status aborted =
+      CodeOf("printf 'runs task a of plug-in b.so' >&$3; kill -ABRT $$").status();
+  EXPECT_EQ(aborted, absl::InternalError("the worker was killed by SIGABRT while it ran task a of "
+                                         "plug-in b.so"));
+  const absl::Status killed = CodeOf("kill -KILL $$").status();
+  EXPECT_EQ(killed, absl::InternalError("the worker was killed by SIGKILL; perhaps there was no "
+                                        "memory left"));
+  const absl::Status left = CodeOf("printf 'runs task a' >&$3; exit 0").status();
+  EXPECT_EQ(left.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(left.message()),
+              HasSubstr("has ended with exit code 0 while it ran task a, before it had come"));
+}
+
+TEST(RunInWorker, ASignalThatOthersSendEndsUsLikewise) {
+  for (const char* name : {"INT", "TERM"})
+    EXPECT_EXIT((void)CodeOf(std::string("kill -") + name + " $$"),
+                testing::KilledBySignal(name == std::string("INT") ? SIGINT : SIGTERM), "");
+}
+
+TEST(RunInWorker, OneThatIsNotThereIsNotFound) {
+  EXPECT_EQ(RunInWorker("/no/such/muster-worker", {{"check"}, ""}).status().code(),
+            absl::StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -225,6 +225,28 @@ TEST(PluginTest, WhatCannotBeLoadedIsNamedWithTheReason) {
   EXPECT_THAT(ErrorOf(run), HasSubstr("built with muster 0.0.9"));
 }
 
+// `muster check` runs the task in a worker: however that ends, its user is told whose task it ran.
+TEST(PluginTest, ACheckWhoseWorkerIsEndedByTheTaskSaysSo) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml", plugins = MUSTER_TEST_PLUGINS "/odd_module";
+  const struct {
+    const char* does;
+    const char* says;
+  } rows[] = {{"aborts", "the worker was killed by SIGABRT while it ran"},
+              {"calls exit", "the worker has ended with exit code 1 while it ran"},
+              {"leaves at once", "the worker has ended with exit code 0 while it ran"}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.does);
+    WriteFile(spec, absl::StrCat("task: odd-module\nparameters: {does: ", row.does,
+                                 "}\nbatch: 4\nlanes: 2\nsteps: 2\n"));
+    Program check({kMuster, "check", spec, "--plugins", plugins});
+    EXPECT_EQ(check.End(), kExitFailed) << check.output();
+    EXPECT_THAT(check.output(),
+                HasSubstr(absl::StrCat("muster: ", row.says, " task odd-module of plug-in ",
+                                       plugins, "/odd_module.so")));
+  }
+}
+
 struct Oddity {
   const char* does;
   int code;

@@ -1,7 +1,11 @@
 #include "worker/commands/commands.h"
 
+#include <fcntl.h>
+#include <sys/prctl.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdint>
 #include <iostream>
 #include <iterator>
@@ -20,6 +24,7 @@
 #include "lib/export/written_export.h"
 #include "lib/kernels/float_env.h"
 #include "lib/launch/command_line.h"
+#include "lib/launch/last_word.h"
 #include "lib/launch/progress_line.h"
 #include "lib/launch/standard_output.h"
 #include "lib/task/registry.h"
@@ -65,7 +70,15 @@ struct Words {
   std::string format;      // of it; empty: its name says it
   uint64_t shard_mib = 0;  // 0: as ConvertOptions has it
   bool json = false;
+  LastWord last_word;
 };
+
+// What a task prepares is told on a line.
+Preparing PreparingFor(const Words& words, PreparingLine& line) {
+  Preparing preparing = line.TellsThis();
+  preparing.enters = [&words](const std::string& what) { words.last_word.Runs(what); };
+  return preparing;
+}
 
 // A checkpoint that is not there is a wrong word of whoever asked.
 int ExitCodeOfModel(const absl::Status& status) {
@@ -80,7 +93,8 @@ int Refuse(const char* command, const absl::Status& why, int code) {
 int TellTasks(const Words& words) {
   std::vector<ListedTask> tasks;
   for (const TaskInfo& info : Tasks()) tasks.push_back({info, ""});
-  const absl::StatusOr<FoundPlugins> found = LoadPlugins(words.plugin_folders);
+  const absl::StatusOr<FoundPlugins> found = LoadPlugins(
+      words.plugin_folders, [&](const std::string& what) { words.last_word.Runs(what); });
   if (!found.ok()) return Refuse(kTasks, found.status(), kExitBadConfiguration);
   for (const PluginTask& task : found->tasks) tasks.push_back({task.type.info, task.file});
   for (const std::string& refused : found->refused)
@@ -111,12 +125,15 @@ absl::StatusOr<JobSpec> SpecOnInput() {
 }
 
 // Null: of a job without validation. `trained`: the task over the training data.
-absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(
-    const TrainingSpec& training, const MadeTask& trained,
-    const std::vector<std::string>& plugin_folders) {
+absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const TrainingSpec& training,
+                                                         const MadeTask& trained,
+                                                         const Words& words) {
   if (!training.validation.wanted()) return nullptr;
+  PreparingLine line;
+  Preparing preparing = PreparingFor(words, line);
+  preparing.known = trained.prepared;
   absl::StatusOr<MadeTask> made =
-      MakeAnyTask(training, DataPart::kValidation, plugin_folders, {.known = trained.prepared});
+      MakeAnyTask(training, DataPart::kValidation, words.plugin_folders, preparing);
   MUSTER_RETURN_IF_ERROR(Prefix("validation", made.status()));
   return LaneMeasures::Make(std::move(made->task), training, trained.task->Tensors());
 }
@@ -128,11 +145,11 @@ int CheckJob(const Words& words) {
   absl::StatusOr<MadeTask> made;
   {
     PreparingLine line;
-    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, line.TellsThis());
+    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders,
+                       PreparingFor(words, line));
   }
   if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
-  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures =
-      MeasuresOf(spec->training, *made, words.plugin_folders);
+  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(spec->training, *made, words);
   absl::Status measured = measures.status();
   if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
   if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));
@@ -225,7 +242,7 @@ absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use) {
   SavedModelPlace place = words.place;
   place.plugin_folders = words.plugin_folders;
   PreparingLine line;
-  return LoadSavedModel(place, use, line.TellsThis());
+  return LoadSavedModel(place, use, PreparingFor(words, line));
 }
 
 int EvaluateModel(const Words& words) {
@@ -298,6 +315,13 @@ void AddPlace(CLI::App& app, SavedModelPlace& place) {
   app.add_option("--data", place.data, "in place of the job's data")->allow_extra_args(false);
 }
 
+// It is of no use without whoever waits for its answer.
+LastWord WordFor(int fd) {
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return LastWord(fd);
+}
+
 struct Command {
   const char* name;
   const char* about;
@@ -357,10 +381,14 @@ std::optional<int> RunCommand(int argc, const char* const* argv) {
       ->allow_extra_args(false)
       ->type_name("FOLDER");
   app.add_flag("--json", words.json, "for programs");
+  app.add_option_function<int>(
+      "--last-word", [&](int fd) { words.last_word = WordFor(fd); },
+      "an open file, for whoever has started this in its place");
   command->add(app, words);
-  if (const std::optional<int> code = ParseOrExit(app, name, argc - 1, argv + 1))
-    return output.CodeOnceWritten(*code, name);
-  return output.CodeOnceWritten(command->run(words), name);
+  const std::optional<int> refused = ParseOrExit(app, name, argc - 1, argv + 1);
+  const int code = output.CodeOnceWritten(refused ? *refused : command->run(words), name);
+  words.last_word.HasEnded();
+  return code;
 }
 
 }  // namespace muster::worker

@@ -46,6 +46,7 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};
+  preparing.enters(absl::StrCat("task ", info.name, " of plug-in ", plugin.file));
   absl::StatusOr<PreparedPtr> prepared = PrepareTask(plugin, options, preparing);
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), prepared.status()));
   made.prepared = *std::move(prepared);
@@ -84,6 +85,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
       return absl::FailedPreconditionError(
           absl::StrCat("parameters.file: ", found.status().message()));
     made.plugin = absl::StrCat(*name, " sha256:", found->hash);
+    preparing.enters(absl::StrCat("task ", info.name, " with ", found->path));
     file = {found->path, std::move(found->bytes)};
   }
   const auto make = [&] { return MakeTask(training, std::move(file), part, spool); };
@@ -104,7 +106,7 @@ absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part
                                      std::shared_ptr<const SpoolMap> spool) {
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
     return MakeOurs(*info, training, part, plugin_folders, preparing, std::move(spool));
-  const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders);
+  const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders, preparing.enters);
   if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
   for (const PluginTask& plugin : found->tasks)
     if (plugin.type.info.name == training.task)

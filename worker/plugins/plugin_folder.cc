@@ -178,16 +178,20 @@ absl::StatusOr<std::vector<std::string>> LibrariesIn(const std::string& folder) 
 
 }  // namespace
 
-absl::StatusOr<FoundPlugins> LoadPlugins(const std::vector<std::string>& folders) {
+absl::StatusOr<FoundPlugins> LoadPlugins(
+    const std::vector<std::string>& folders,
+    const std::function<void(const std::string& what)>& enters) {
   // A plug-in that was built where Muster lay elsewhere would look for this there. Without it here
   // it may find it by itself; if not, its own error says so.
   dlopen("libmuster_plugin.so", RTLD_NOW | RTLD_LOCAL);
   FoundPlugins found;
   for (const std::string& folder : folders) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, LibrariesIn(folder));
-    for (const std::string& file : files)
+    for (const std::string& file : files) {
+      enters(absl::StrCat("plug-in ", file, ", which it loads"));
       if (const absl::Status added = AddFile(file, found); !added.ok())
         found.refused.push_back(absl::StrCat(file, ": ", added.message()));
+    }
   }
   return found;
 }

@@ -3,6 +3,7 @@
 // Muster.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +30,9 @@ struct FoundPlugins {
 // Loads each *.so of each folder, in the order given and in name order; they stay loaded. A file or
 // a folder that others than its owner and group may write to is refused, as is one that was built
 // against something else, or a task of a name that is there already. kInvalidArgument: a folder
-// that cannot be read.
-absl::StatusOr<FoundPlugins> LoadPlugins(const std::vector<std::string>& folders);
+// that cannot be read. `enters` is told before code of each file runs, as of Preparing.
+absl::StatusOr<FoundPlugins> LoadPlugins(
+    const std::vector<std::string>& folders,
+    const std::function<void(const std::string& what)>& enters = [](const std::string&) {});
 
 }  // namespace muster::worker

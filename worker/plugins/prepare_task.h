@@ -17,6 +17,8 @@ struct Preparing {
   // As of PrepareOnceOptions. Where nobody may wait, nothing is begun either.
   std::function<void(const PreparedSoFar&)> told = [](const PreparedSoFar&) {};
   std::function<bool()> may_wait = [] { return true; };
+  // Told before code of others runs: "task mlp of plug-in /opt/mlp.so".
+  std::function<void(const std::string& what)> enters = [](const std::string&) {};
   PreparedPtr known{};  // what was prepared for the same job before, for another part of its data
 };
 

@@ -49,10 +49,5 @@ TEST(Exit, MeansAndIsCalled) {
   }
 }
 
-TEST(Exit, ASignalWithoutANameIsCalledByItsNumber) {
-  EXPECT_EQ(SignalName(SIGINT), "SIGINT");
-  EXPECT_EQ(SignalName(999), "signal 999");
-}
-
 }  // namespace
 }  // namespace muster::agent

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/signal_name.h"
 
 namespace muster::agent {
 namespace {

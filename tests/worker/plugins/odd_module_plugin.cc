@@ -3,6 +3,7 @@
 #include <muster/plugin.h>
 #include <muster/torch/module_task.h>
 #include <torch/nn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <limits>
@@ -54,6 +55,7 @@ struct OddModule final : muster::torch::DataModuleTask<Net> {
     if (does_ == "leaves no gradient") net->unused.mutable_grad() = at::Tensor();
     if (does_ == "calls exit") std::exit(0);
     if (does_ == "aborts") std::abort();
+    if (does_ == "leaves at once") _exit(0);
     return out.sum();
   }
 
