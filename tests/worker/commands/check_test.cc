@@ -26,7 +26,7 @@ using testing::IsEmpty;
 enum class Fault { kNone, kWrongGradient, kCarriesOver, kNotFinite, kZeroGradient };
 
 // Each sample pulls all parameters towards its id: loss Σ (p - id)² / 2 over parameters.
-class Pulling final : public Task {
+class Pulling : public Task {
  public:
   explicit Pulling(Fault fault, std::string buffer = "batches")
       : fault_(fault), buffer_(std::move(buffer)) {}
@@ -77,6 +77,17 @@ class Pulling final : public Task {
   const std::string buffer_;
   FlatSpace space_;
   int lanes_ = 0;
+};
+
+// By samples of a stream, of which none has come.
+class PullingStream final : public Pulling {
+ public:
+  PullingStream() : Pulling(Fault::kNone) {}
+  uint64_t SampleCount() const override { return kMostSamples; }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    if (input.epoch >= 0) return absl::InternalError("a sample is asked for that nobody knows");
+    return Pulling::RunLane(input, std::move(sink));
+  }
 };
 
 JobSpec Spec() {
@@ -296,6 +307,34 @@ TEST(CheckTest, OfLanesThatMeetInPhasesItCountsAllThatAWorkerMayHold) {
   Pulling plain(Fault::kNone);
   EXPECT_THAT(std::string(Check(spec, plain, nullptr, {}).status().message()),
               HasSubstr("sync_batch_norm: task pulling has no batch norm that could sync"));
+}
+
+TEST(CheckTest, OfAStreamALaneIsTriedOnMadeSamples) {
+  SetFloatEnvironment();
+  JobSpec spec = Spec();
+  spec.training.epochs = 1;
+  spec.training.data.format = DataFormat::kStream;
+  spec.training.data.fields = {{"x", TensorType::kFloat32, {5}}};
+  spec.training.stream = StreamFrom::kFolder;
+  spec.runtime.stream.path = "/nowhere";
+  PullingStream task;
+  absl::StatusOr<CheckReport> report = Check(spec, task, nullptr, {.gradients = 20});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->problems, IsEmpty());
+  EXPECT_EQ(report->sample_bytes, 20u);
+  EXPECT_EQ(report->lane.samples, 1);
+  const std::string text = CheckAsText(*report);
+  EXPECT_THAT(text, HasSubstr("a stream of samples of 20 bytes, content"));
+  EXPECT_THAT(text, HasSubstr("to the end of the stream, each of 4 samples in 4 lanes"));
+  const auto json = nlohmann::json::parse(CheckAsJson(*report));
+  EXPECT_EQ(json["sample_bytes"], 20);
+  for (const char* unknown : {"samples", "steps", "steps_per_epoch"})
+    EXPECT_FALSE(json.contains(unknown)) << unknown;
+  spec.training.epochs = 0;
+  spec.training.steps = 7;
+  report = Check(spec, task, nullptr, {});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(CheckAsText(*report), HasSubstr("7 at most, each of"));
 }
 
 TEST(CheckTest, PeopleAndProgramsReadTheSame) {
