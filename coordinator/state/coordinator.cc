@@ -152,8 +152,8 @@ void Coordinator::PutBack(const Submit& submit) {
   const bool is_same = known.spec.training == spec.training && known.spec.runtime == compared &&
                        (!submit.accepts.plugin || known.accepted);
   if (Ended(known.phase) || is_same || (run && run->HasMembers())) return;
-  // Those that are in no view may live.
-  if (run) DoAll(run->LetGo("it was submitted again with other fields"));
+  static constexpr char kAnew[] = "submitted again with other fields";
+  if (run) DoAll(run->LetGo(kAnew));  // those that are in no view may live
   StoredJob& job = run ? PutToRest(id) : *jobs_.AtRest(id);
   job.journal.launch = {};  // others, which are made as it says now
   JobSpec& held = job.journal.spec;
