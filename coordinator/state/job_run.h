@@ -288,6 +288,7 @@ class JobRun {
   bool StandsForWantOfData() const;
   void EndWithoutSegments();
   void StopHere();
+  bool StopsWhereItBegan(Step end) const;
   std::string WaitsForStream() const;
   std::optional<Step> OldestToGoBackTo() const;
   void TrimStream();

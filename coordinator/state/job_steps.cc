@@ -204,7 +204,7 @@ std::string JobRun::SamplesOf(Step step, LaneId lane) const {
 std::string JobRun::WhyNotFinite(Step end) const {
   if (journal_.spec.training.on_nan != OnNan::kStop || end == Step(0)) return "";
   const Step last = end - 1;
-  if (ledger_.WasSkipped(last)) {
+  if (ledger_.WasSkipped(last) && !StopsWhereItBegan(end)) {
     const auto name = [&](std::string* out, LaneId lane) {
       absl::StrAppend(out, SamplesOf(last, lane));
     };
@@ -467,7 +467,8 @@ void JobRun::On(const DigestDone& done) {
 bool JobRun::AwaitsLanesOfLastStep() const {
   constexpr Duration kPatience = std::chrono::seconds(5);
   const Step last = EndStep() - 1;
-  return ledger_.WasSkipped(last) && ledger_.LanesNotFinite(last).empty() &&
+  return ledger_.WasSkipped(last) && !StopsWhereItBegan(EndStep()) &&
+         ledger_.LanesNotFinite(last).empty() &&
          now_ - *finishes_since_ <= kPatience;
 }
 

@@ -187,6 +187,11 @@ bool JobRun::StandsForWantOfData() const {
   return is_active && open < EndStep() && !KnownStep(StepsOfStream(), stream_.known(), open);
 }
 
+// Whatever ended the start before this one there, such as a step that was not finite, has ended it.
+bool JobRun::StopsWhereItBegan(Step end) const {
+  return HasStream() && journal_.ending.stop_asked && journal_.lineages.back().fork == end;
+}
+
 void JobRun::StopHere() {
   const Step here = ledger_.recorded();
   const bool after_loss = next_view_ && next_view_->after_loss;
