@@ -32,6 +32,8 @@ int64_t NumberOf(const std::string& word) {
 JobOptions OptionsOf(const Words& words) {
   JobOptions options;
   options.checkpoint_every = 0;
+  std::optional<StreamOptions> stream;
+  std::optional<int64_t> steps;
   for (size_t i = 0; i + 1 < words.size(); i += 2) {
     const std::string &key = words[i], &value = words[i + 1];
     if (key == "workers")
@@ -43,17 +45,25 @@ JobOptions OptionsOf(const Words& words) {
     else if (key == "chunks")
       options.chunks = static_cast<int32_t>(NumberOf(value));
     else if (key == "steps")
-      options.steps = NumberOf(value);
+      options.steps = *(steps = NumberOf(value));
     else if (key == "checkpoint")
       options.checkpoint_every = NumberOf(value);
     else if (key == "fingerprint")
       options.fingerprint_ms = NumberOf(value);
+    else if (key == "stream")
+      stream.emplace().samples = static_cast<uint64_t>(NumberOf(value));
+    else if (key == "still" && stream)
+      stream->stands_still_at = static_cast<uint64_t>(NumberOf(value));
     else if (key == "sync")
       options.sync = value == "server" ? Sync::kServer : Sync::kAllreduce;
     else if (key == "order")
       options.order = value == "free" ? SumOrder::kFree : SumOrder::kCanonical;
     else
       ADD_FAILURE() << "unknown option '" << key << "'";
+  }
+  if (stream) {
+    stream->steps = steps.value_or(0);
+    TakeStream(options, *stream);
   }
   return options;
 }

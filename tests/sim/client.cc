@@ -31,6 +31,7 @@ void Client::AskAgain(SimJob& job) {
   if (!submitted) return;
   if (around_.schedule.smooth()) return Submit(job);
   if (job.delete_asked) return DeleteLater(job);
+  if (job.has_no_sample()) return;
   SubmitLater(job, 60);
 }
 
@@ -40,7 +41,7 @@ void Client::Persisted(SimJob& job) {
   const bool was_over = before != phase_.end() && coordinator::Ended(before->second);
   phase_[job.options.id] = journal.phase;
   if (absl::StrContains(journal.reason, "could not be deleted")) return DeleteLater(job);
-  if (was_over || !coordinator::CanGoOn(journal.phase)) return;
+  if (was_over || !coordinator::CanGoOn(journal.phase) || job.has_no_sample()) return;
   around_.coverage.Add(Corner::kResumedJobs);
   if (journal.ending.exit_code == kExitNotFinite) around_.coverage.Add(Corner::kEndsNotFinite);
   around_.coverage.Add(journal.phase == JobPhase::kStopped ? Corner::kStops : Corner::kFailedJobs);
@@ -53,8 +54,10 @@ void Client::Persisted(SimJob& job) {
 
 namespace {
 
-// A follower takes the place of one.
-int64_t MostWorkers(const SimJob& job) { return 4 - FollowersOf(job.spec.training); }
+// A follower takes the place of one, and so does a reader.
+int64_t MostWorkers(const SimJob& job) {
+  return 4 - FollowersOf(job.spec.training) - ReadersOf(job.spec.training);
+}
 
 }  // namespace
 
@@ -65,7 +68,7 @@ void Client::ChangeRuntime(SimJob& job) {
   runtime.workers_max = static_cast<int32_t>(schedule.Random(1, MostWorkers(job)));
   runtime.workers_min = static_cast<int32_t>(schedule.Random(1, runtime.workers_max));
   if (runtime.servers > 0) runtime.servers = static_cast<int32_t>(schedule.Random(1, 3));
-  runtime.checkpoint.every_steps = schedule.Random(0, 8);
+  runtime.checkpoint.every_steps = schedule.Random(job.options.stream ? 1 : 0, 8);
   runtime.checkpoint.keep = static_cast<int32_t>(schedule.Random(1, 3));
   runtime.bucket_bytes = 64 * schedule.Random(1, 3);
   runtime.fingerprint_every = schedule.Random(0, 4);

@@ -96,6 +96,7 @@ coordinator::RecoveredState CoordinatorProcess::Recovered() const {
     found.recorded[id] = store.Recorded();
     found.recent[id] = store.Recent();
     found.manifests[id] = store.catalogue;
+    if (job->options.stream) found.streams[id] = store.stream;
   }
   found.drained = drained_;
   found.quotas = quotas_;
@@ -329,6 +330,13 @@ void CoordinatorProcess::Do(const coordinator::PersistMeasure& a) {
   job.facts_told.insert(a.fact.step);
 }
 
+void CoordinatorProcess::Do(const coordinator::PersistStream& a) {
+  SimJob& job = JobOf(a.job);
+  if (!own_) invariants_.streams().BeforePersist(job, a);
+  StoreOf(job).Take(a);
+  if (!own_) invariants_.streams().CheckRows(job);
+}
+
 void CoordinatorProcess::Do(const coordinator::ToMember& a) {
   const auto session = by_member_.find(a.member);
   if (!own_) events_.says(a.member, a.message);
@@ -437,6 +445,38 @@ void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
 void CoordinatorProcess::Do(const coordinator::SaveMeasure& a) {
   OnCommitThread(20, [this, &job = JobOf(a.job), a] {
     if (MayChangeFolder()) StoreOf(job).measures.insert_or_assign({a.lineage, a.step}, a.measure);
+  });
+}
+
+// What could not be deleted nobody reads.
+void CoordinatorProcess::Do(const coordinator::TrimSpool& a) {
+  OnCommitThread(200, [this, &job = JobOf(a.job), segments = a.segments] {
+    if (!MayChangeFolder()) return;
+    for (const SpoolSegment& segment : segments) {
+      if (!own_) invariants_.streams().CheckDeleted(job, KeyOf(segment));
+      if (!around_.schedule.OneIn(30)) job.spool.erase(KeyOf(segment));
+    }
+  });
+}
+
+void CoordinatorProcess::Do(const coordinator::TidySpool& a) {
+  OnCommitThread(60, [this, &job = JobOf(a.job), a] {
+    if (!MayChangeFolder()) return;
+    std::vector<SpoolKey> left;
+    for (const auto& entry : job.spool) {
+      const SpoolKey& key = entry.first;
+      const bool is_fact = std::any_of(a.facts.begin(), a.facts.end(),
+                                       [&](const auto& fact) { return KeyOf(fact) == key; });
+      if (!is_fact && key.second != a.reader) left.push_back(key);
+    }
+    for (const SpoolKey& key : left) {
+      around_.coverage.Add(Corner::kSweptSegments);
+      if (!own_) invariants_.streams().CheckDeleted(job, key);
+      job.spool.erase(key);
+    }
+    runner_.Later(around_.schedule.Random(0, 3), [this, a] {
+      Feed(coordinator::SpoolTidied{a.job, a.reader});
+    });
   });
 }
 

@@ -113,6 +113,7 @@ class CoordinatorProcess {
   void Do(const coordinator::PersistRecords& a);
   void Do(const coordinator::PersistFingerprint& a);
   void Do(const coordinator::PersistMeasure& a);
+  void Do(const coordinator::PersistStream& a);
   void Do(const coordinator::PersistDrained& a) {
     std::set<std::string>& drained = own_ ? own_->drained : drained_;
     drained = {a.hosts.begin(), a.hosts.end()};
@@ -133,6 +134,8 @@ class CoordinatorProcess {
   void Do(const coordinator::CommitManifest& a);
   void Do(const coordinator::PruneManifests& a);
   void Do(const coordinator::SaveMeasure& a);
+  void Do(const coordinator::TrimSpool& a);
+  void Do(const coordinator::TidySpool& a);
   void Do(const coordinator::ComputeDigest& a);
   void Do(const coordinator::Announce& a);
   void OnCommitThread(int64_t most, std::function<void()> run);

@@ -8,9 +8,9 @@ namespace {
 struct Row {
   Corner corner;
   const char* name;
-  int64_t floor;          // of so many seeds:
-  int64_t seeds = 400;    // fewer are not asked for it
-  bool launches = false;  // of worlds where hosts are made for jobs
+  int64_t floor;        // of so many seeds:
+  int64_t seeds = 400;  // fewer are not asked for it
+  Worlds worlds = Worlds::kOrdinary;
 };
 
 // What 400 seeds reach changes with every change of the code. So a floor is at most about half of
@@ -110,6 +110,21 @@ constexpr Row kRows[] = {
     {Corner::kLostMeasures, "rewinds because of a part of a state to be measured", 1, 2000},
     {Corner::kEnough, "jobs that were done when what is measured was enough", 10},
     {Corner::kLeftOut, "uses of samples that could not be read", 4000},
+    {Corner::kStreamFacts, "samples of streams that became facts", 4000, 100, Worlds::kStreams},
+    {Corner::kStreamEnds, "ends of streams", 60, 100, Worlds::kStreams},
+    {Corner::kStreamsDone, "jobs that used up a stream", 80, 100, Worlds::kStreams},
+    {Corner::kNoSamples, "jobs whose stream had no sample", 2, 100, Worlds::kStreams},
+    {Corner::kWaitsForStream, "members that waited for more of a stream", 1000, 100,
+     Worlds::kStreams},
+    {Corner::kReadersGoOn, "readers that went on where another one was", 60, 100, Worlds::kStreams},
+    {Corner::kUnsyncedLost, "segments that lost what was not synced", 80, 100, Worlds::kStreams},
+    {Corner::kSourceFailures, "failures of a source", 12, 100, Worlds::kStreams},
+    {Corner::kSpoolFailures, "failures of a spool", 70, 100, Worlds::kStreams},
+    {Corner::kSweptSegments, "segments that readers which are gone had left", 26, 100,
+     Worlds::kStreams},
+    {Corner::kTrimmedSegments, "segments that were trimmed", 2000, 100, Worlds::kStreams},
+    {Corner::kStopsOfStreams, "stops while a source stood still", 15, 100, Worlds::kStreams},
+    {Corner::kHarmedReaders, "faults of a reader", 60, 100, Worlds::kStreams},
     {Corner::kAudits, "audits", 300},
     {Corner::kTwinDigests, "digests equal to the undisturbed one's", 300},
     {Corner::kUnsavedEnds, "jobs that are done without a checkpoint of their end", 30},
@@ -126,16 +141,19 @@ constexpr Row kRows[] = {
     {Corner::kQuestionsAskedAgain, "questions for a certificate that were asked again", 50},
     {Corner::kSignaturesRefused, "questions for a certificate that were refused", 50},
     {Corner::kRenewals, "certificates that were renewed", 500},
-    {Corner::kLaunchesMade, "launches whose hosts were made", 100, 100, true},
+    {Corner::kLaunchesMade, "launches whose hosts were made", 100, 100, Worlds::kLaunches},
     {Corner::kLaunchesMadeAgain, "of these, again, because somebody had deleted them", 2, 100,
-     true},
-    {Corner::kLaunchesAdopted, "launches that a coordinator found when it started", 50, 100, true},
-    {Corner::kLaunchesResized, "launches that got another number of hosts", 6, 100, true},
-    {Corner::kLaunchesEnded, "launches that were ended", 100, 100, true},
-    {Corner::kLaunchesGivenUp, "launches that Kubernetes gave up", 10, 100, true},
-    {Corner::kLaunchesSuspended, "launches that were suspended", 10, 100, true},
-    {Corner::kPodsReplaced, "pods that took the place of others", 6, 100, true},
-    {Corner::kGrantedUnderQuota, "launches granted while there was a quota", 5, 100, true},
+     Worlds::kLaunches},
+    {Corner::kLaunchesAdopted, "launches that a coordinator found when it started", 50, 100,
+     Worlds::kLaunches},
+    {Corner::kLaunchesResized, "launches that got another number of hosts", 6, 100,
+     Worlds::kLaunches},
+    {Corner::kLaunchesEnded, "launches that were ended", 100, 100, Worlds::kLaunches},
+    {Corner::kLaunchesGivenUp, "launches that Kubernetes gave up", 10, 100, Worlds::kLaunches},
+    {Corner::kLaunchesSuspended, "launches that were suspended", 10, 100, Worlds::kLaunches},
+    {Corner::kPodsReplaced, "pods that took the place of others", 6, 100, Worlds::kLaunches},
+    {Corner::kGrantedUnderQuota, "launches granted while there was a quota", 5, 100,
+     Worlds::kLaunches},
 };
 static_assert(std::size(kRows) == static_cast<size_t>(Corner::kCount));
 
@@ -153,10 +171,10 @@ std::string Coverage::ToString() const {
   return text;
 }
 
-std::vector<std::string> Coverage::BelowFloor(int64_t seeds, bool launches) const {
+std::vector<std::string> Coverage::BelowFloor(int64_t seeds, Worlds worlds) const {
   std::vector<std::string> below;
   for (const Row& row : kRows)
-    if (row.launches == launches && seeds >= row.seeds &&
+    if (row.worlds == worlds && seeds >= row.seeds &&
         Of(row.corner) * row.seeds < row.floor * seeds)
       below.push_back(absl::StrCat("the seeds reached only ", Of(row.corner), " ", row.name,
                                    ", at least ", row.floor * seeds / row.seeds, " are asked for"));

@@ -103,6 +103,19 @@ enum class Corner {
   kLostMeasures,
   kEnough,
   kLeftOut,
+  kStreamFacts,
+  kStreamEnds,
+  kStreamsDone,
+  kNoSamples,
+  kWaitsForStream,
+  kReadersGoOn,
+  kUnsyncedLost,
+  kSourceFailures,
+  kSpoolFailures,
+  kSweptSegments,
+  kTrimmedSegments,
+  kStopsOfStreams,
+  kHarmedReaders,
   kAudits,
   kTwinDigests,
   kUnsavedEnds,
@@ -131,15 +144,17 @@ enum class Corner {
   kCount
 };
 
+// Those where hosts are made for jobs, those where all data comes while it is used, and all others.
+enum class Worlds { kOrdinary, kLaunches, kStreams };
+
 class Coverage {
  public:
   void Add(Corner corner, int64_t times = 1) { counts_[static_cast<size_t>(corner)] += times; }
   int64_t Of(Corner corner) const { return counts_[static_cast<size_t>(corner)]; }
   void Add(const Coverage& other);
   std::string ToString() const;
-  // Of `seeds` seeds: one sentence for each corner that was reached too rarely. `launches`: those
-  // of worlds where hosts are made for jobs; else those of all others.
-  std::vector<std::string> BelowFloor(int64_t seeds, bool launches = false) const;
+  // Of `seeds` seeds of such worlds: one sentence for each corner that was reached too rarely.
+  std::vector<std::string> BelowFloor(int64_t seeds, Worlds worlds = Worlds::kOrdinary) const;
 
  private:
   std::array<int64_t, static_cast<size_t>(Corner::kCount)> counts_{};

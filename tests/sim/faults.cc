@@ -37,6 +37,10 @@ void Faults::Inject() {
     HarmLaunch();
     return InjectLater();
   }
+  if (HasStreams() && around_.schedule.OneIn(4)) {
+    HarmReader();
+    return InjectLater();
+  }
   using Fault = void (Faults::*)();
   // Each is as likely as the number of times that it stands here.
   static constexpr Fault kFaults[] = {
@@ -260,6 +264,35 @@ void Faults::HarmLaunch() {
     case 0: return world_.pods_.DeleteAny();
     case 1: return world_.pods_.GiveUpAny();
     default: return world_.pods_.SuspendAny(around_.schedule.Random(500, 15000));
+  }
+}
+
+bool Faults::HasStreams() const {
+  return std::any_of(world_.jobs_.begin(), world_.jobs_.end(),
+                     [](const auto& entry) { return entry.second->source.has_value(); });
+}
+
+// It dies, stands still, or is cut off for so long that another one begins while it lives.
+void Faults::HarmReader() {
+  std::vector<MemberProcess*> readers;
+  for (MemberProcess* process : world_.AllMembers())
+    if (process->role() == Role::kReader) readers.push_back(process);
+  if (readers.empty()) return KillMember();
+  MemberProcess& reader = *readers[static_cast<size_t>(
+      around_.schedule.Random(0, static_cast<int64_t>(readers.size()) - 1))];
+  around_.coverage.Add(Corner::kHarmedReaders);
+  const NodeId coordinator = world_.coordinator_node();
+  switch (around_.schedule.Random(0, 5)) {
+    case 0: return world_.Crash(reader.node(), "was killed");
+    case 1: world_.Crash(reader.node(), "was killed"); return KillCoordinator();
+    case 2:
+      return world_.Stall(absl::StrCat(reader.job().options.id, "/", reader.id().name),
+                          around_.schedule.Random(100, 5000));
+    case 3:
+      if (const SimSessionId session = around_.network.Between(reader.node(), coordinator))
+        around_.network.Break(session);
+      return;
+    default: return CutPair(world_.NameOf(reader), "coordinator", reader.node(), coordinator);
   }
 }
 

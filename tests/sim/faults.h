@@ -54,6 +54,8 @@ class Faults {
   void BreakAgentSession();
   size_t AnyHost();
   void HarmLaunch();
+  void HarmReader();
+  bool HasStreams() const;
   void KillHost();
   void EndHost();
   void DrainHost();

@@ -74,6 +74,8 @@ int32_t StayingOf(const coordinator::JobJournal& journal) {
                     [](const auto& entry) { return !entry.second.leaving; }));
 }
 
+bool HasDevices(Role role) { return role == Role::kWorker || role == Role::kFollower; }
+
 bool IsInView(const coordinator::JobJournal& journal, const std::string& name) {
   return journal.view && std::any_of(journal.view->members.begin(), journal.view->members.end(),
                                      [&](const ViewMember& m) { return m.id.name == name; });
@@ -161,13 +163,16 @@ void Invariants::CheckPlaces(const SimJob& job, const coordinator::JobJournal& n
   for (const auto& [name, placement] : now.placements) {
     const coordinator::Placement* after = coordinator::PlacementOf(next, name);
     if (after == nullptr) {
+      const bool needs_none = placement.role == Role::kReader &&
+                              NeedsNoMore(StepsOf(job.terms.training()), job.store.known());
+      if (needs_none) continue;
       if (!placement.leaving) Violate(job, absl::StrCat("the place of ", name, " is gone"));
       left_at_[job.options.id] = around_.schedule.now();
       if (IsInView(now, name)) around_.coverage.Add(Corner::kLeaves);
       continue;
     }
     if (after->number == placement.number) continue;
-    if (placement.host && placement.role == Role::kFollower) continue;  // it moves as it is
+    if (placement.host && !IsInViews(placement.role)) continue;  // it moves as it is
     if (!placement.host) {
       around_.coverage.Add(Corner::kPlacedAnew);
       continue;
@@ -245,7 +250,7 @@ void Invariants::CheckDevices(const SimJob& job, const coordinator::JobJournal& 
   add(next);
   for (const auto& [name, placement] : next.placements) {
     const auto wanted = static_cast<size_t>(
-        placement.role != Role::kServer && placement.host ? next.spec.runtime.devices : 0);
+        HasDevices(placement.role) && placement.host ? next.spec.runtime.devices : 0);
     if (placement.devices.size() != wanted)
       Violate(job, absl::StrCat(name, " has ", placement.devices.size(), " devices, not ", wanted));
     const coordinator::Placement* before = coordinator::PlacementOf(*job.store.journal, name);
@@ -528,6 +533,7 @@ void Invariants::CheckRecord(SimJob& job, const StepRecord& record) {
     Violate(job, absl::StrCat("the record of step ", record.step.value(), " has weight ",
                               record.weight, " and loss ", record.loss, " instead of ",
                               right.weight, " and ", right.loss));
+  streams_.CheckRecord(job, record);
   const std::vector<uint64_t> left_out =
       record.skipped ? std::vector<uint64_t>() : job.terms.LeftOut(record.step);
   if (record.left_out != left_out)
@@ -618,6 +624,7 @@ void Invariants::CheckSaid(const MemberId& to, const FromCoordinator& message) {
   if (job == nullptr || !job->store.journal) return;
   const coordinator::JobJournal& journal = *job->store.journal;
   if (const auto* activate = std::get_if<Activate>(&message)) CheckView(*job, activate->view);
+  streams_.CheckSaid(*job, message);
   if (const auto* seal = std::get_if<Seal>(&message);
       seal != nullptr && journal.number < seal->view)
     Violate(*job,
@@ -883,8 +890,12 @@ void Invariants::CheckAudit(SimJob& job) {
   const auto ancestry =
       Ancestry(journal.lineages, job.store.Records(), journal.lineages.back().number, recorded);
   if (!ancestry.ok()) return Violate(job, std::string(ancestry.status().message()));
-  const AuditReport report = Audit(journal.spec.training, job.environment.samples, *ancestry);
+  // Of no sample there is nothing to audit.
+  const uint64_t samples =
+      job.source ? std::max<uint64_t>(1, SamplesOf(job.store.known())) : job.environment.samples;
+  const AuditReport report = Audit(journal.spec.training, samples, *ancestry);
   if (!report.ok) return Violate(job, absl::StrCat("audit: ", report.conclusion));
+  streams_.CheckEnd(job, report);
   if (journal.phase == JobPhase::kDone &&
       report.left_out_samples != static_cast<uint64_t>(journal.tally.left_out))
     Violate(job, absl::StrCat(report.left_out_samples, " samples were left out, the job says ",

@@ -12,6 +12,7 @@
 #include "agent/state/actions.h"
 #include "tests/sim/around.h"
 #include "tests/sim/job.h"
+#include "tests/sim/stream_invariants.h"
 
 namespace muster::sim {
 
@@ -33,8 +34,10 @@ class Invariants {
     bool signs = false;     // members need certificates
     bool launches = false;  // each job has hosts that are made for it
   };
-  Invariants(Around around, Sight sight) : around_(around), sight_(std::move(sight)) {}
+  Invariants(Around around, Sight sight)
+      : around_(around), sight_(std::move(sight)), streams_(around) {}
 
+  StreamInvariants& streams() { return streams_; }
   void BeforePersist(const SimJob& job, const coordinator::JobJournal& next);
   void CheckRecord(SimJob& job, const StepRecord& record);
   void CheckFact(SimJob& job, const MeasureFact& fact);
@@ -115,6 +118,7 @@ class Invariants {
 
   Around around_;
   const Sight sight_;
+  StreamInvariants streams_;
   // How long, and how often, the coordinator has stood still: in all, and when a member's last word
   // came.
   struct Word {

@@ -9,11 +9,42 @@ namespace muster::sim {
 
 using coordinator::OnAncestry;
 
+namespace {
+
+int64_t BatchOf(const JobOptions& options) {
+  return options.batch > 0 ? options.batch : options.lanes;
+}
+
+// Of the training data. What is computed of no sample is used by nobody.
+uint64_t SampleCountOf(const JobOptions& options) {
+  if (options.stream) return std::max<uint64_t>(1, options.stream->samples);
+  return static_cast<uint64_t>(BatchOf(options) * 7 + 3);
+}
+
+void AddStream(JobSpec& spec, const StreamOptions& stream) {
+  spec.training.data.format = DataFormat::kStream;
+  spec.training.data.fields = {{.name = "position", .type = TensorType::kInt64, .shape = {}}};
+  static_assert(kSimSampleBytes == sizeof(int64_t));
+  spec.training.stream = stream.from;
+  spec.training.steps = stream.steps;
+  spec.training.epochs = stream.steps > 0 ? 0 : 1;
+  spec.runtime.stream.path = "/stream";
+  spec.runtime.stream.max_bytes = stream.max_bytes;
+}
+
+}  // namespace
+
+void TakeStream(JobOptions& options, const StreamOptions& stream) {
+  options.stream = stream;
+  const StreamSteps steps{static_cast<uint64_t>(BatchOf(options)), stream.steps};
+  options.steps = KnownTotal(steps, {stream.samples, stream.samples}).value();
+}
+
 JobSpec SpecOf(const JobOptions& options) {
   JobSpec spec;
   spec.training.task = "counting";
   spec.training.lanes = options.lanes;
-  spec.training.batch = options.batch > 0 ? options.batch : options.lanes;
+  spec.training.batch = BatchOf(options);
   spec.training.steps = options.steps;
   spec.training.sync = options.sync;
   spec.training.clip_norm = options.clip_norm;
@@ -42,13 +73,14 @@ JobSpec SpecOf(const JobOptions& options) {
   spec.queue.priority = options.priority;
   spec.runtime.bucket_bytes = 64;
   spec.runtime.fingerprint_every = 3;
+  if (options.stream) AddStream(spec, *options.stream);
   return spec;
 }
 
 NumericEnvironment EnvironmentOf(const JobOptions& options) {
   NumericEnvironment environment;
   const JobSpec spec = SpecOf(options);
-  environment.samples = static_cast<uint64_t>(spec.training.batch * 7 + 3);
+  environment.samples = options.stream ? kMostSamples : SampleCountOf(options);
   for (int32_t c = 0; c < options.chunks; ++c)
     environment.tensors.push_back({absl::StrCat("t", c), {16}, TensorKind::kParameter});
   for (int32_t c = 0; c < options.buffers; ++c)
@@ -102,6 +134,16 @@ coordinator::RecentSteps JobStore::Recent() const {
   return recent;
 }
 
+void JobStore::Take(const coordinator::PersistStream& news) {
+  std::map<int64_t, SpoolSegment> rows;
+  for (const SpoolSegment& row : stream.segments) rows[row.number] = row;
+  for (const SpoolSegment& row : news.segments) rows[row.number] = row;
+  for (const SpoolSegment& row : news.trimmed) rows.erase(row.number);
+  stream = {};
+  for (const auto& [number, row] : rows) stream.segments.push_back(row);
+  stream.mark = news.mark;
+}
+
 void JobStore::Prune(const coordinator::PruneManifests& prune) {
   std::erase_if(catalogue,
                 [&](const Manifest& m) { return !OnAncestry(prune.lineages, m.lineage, m.step); });
@@ -119,9 +161,11 @@ SimJob::SimJob(const JobOptions& job_options)
     : options(job_options),
       spec(SpecOf(job_options)),
       environment(EnvironmentOf(job_options)),
-      terms(spec.training, environment.samples, Kinds(), SlotCount(spec.training),
+      terms(spec.training, SampleCountOf(options), options.steps, Kinds(), SlotCount(spec.training),
             options.not_finite_every, options.bad_every),
-      reference(terms) {}
+      reference(terms) {
+  if (options.stream) source.emplace(*options.stream);
+}
 
 std::vector<TensorKind> SimJob::Kinds() const {
   std::vector<TensorKind> kinds(static_cast<size_t>(options.chunks), TensorKind::kParameter);

@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "coordinator/state/coordinator.h"
+#include "lib/base/exit_codes.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/reference.h"
+#include "tests/sim/stream.h"
 
 namespace muster::sim {
 
@@ -31,7 +33,7 @@ struct JobOptions {
   int64_t delay = 0;             // of a follower; 0: the workers measure
   uint64_t bad_every = 0;        // about every so many samples one is left out; 0: none is
   int64_t batch = 0;             // 0: one sample a lane
-  int64_t steps = 20;
+  int64_t steps = 20;            // that there are in all
   int64_t checkpoint_every = 5;
   int64_t checkpoint_epochs = 0;
   bool keeps_best = false;     // of the states that are measured
@@ -47,9 +49,12 @@ struct JobOptions {
   bool may_be_cancelled = false;
   bool changes_runtime = false;  // when it is submitted again
   int32_t priority = 0;
-  int32_t devices = 0;      // of each worker
-  bool is_deleted = false;  // once it has ended; then its id is taken by another
+  int32_t devices = 0;                    // of each worker
+  bool is_deleted = false;                // once it has ended; then its id is taken by another
+  std::optional<StreamOptions> stream{};  // its data comes while it trains
 };
+// Its data comes from this, and so it has as many steps as that tells.
+void TakeStream(JobOptions& options, const StreamOptions& stream);
 
 JobSpec SpecOf(const JobOptions& options);
 NumericEnvironment EnvironmentOf(const JobOptions& options);
@@ -62,13 +67,16 @@ struct JobStore {
   std::vector<Manifest> catalogue;                                  // committed ones
   std::map<std::pair<LineageNumber, Step>, StateMeasure> measures;  // beside some of these
   std::map<std::pair<LineageNumber, Step>, MeasureSums> facts;      // of a follower
+  coordinator::StreamRows stream;
 
+  StreamKnown known() const { return coordinator::StreamFacts(stream).known(); }
   bool ended() const { return journal && coordinator::Ended(journal->phase); }
   std::vector<StepRecord> Records() const;
   // The step after the last one that the current lineage has recorded without a gap.
   Step Recorded() const;
   // The recent steps as coordinator/runtime/journal.h loads them.
   coordinator::RecentSteps Recent() const;
+  void Take(const coordinator::PersistStream& news);
   // Forgets old manifests as lib/checkpoint/catalogue.h does.
   void Prune(const coordinator::PruneManifests& prune);
 };
@@ -103,6 +111,8 @@ struct SimJob {
   const Terms terms;
   Reference reference;
   Disk disk;
+  std::optional<SimSource> source;  // of a job with a stream
+  Spool spool;
   JobStore store;
   int64_t lanes_of_dead = 0;              // run by incarnations that are gone
   int64_t told_to_go = 0;                 // processes of it, by the agent, so far
@@ -112,6 +122,13 @@ struct SimJob {
   std::set<Step> facts_told;              // states of which a fact was ever persisted
   bool delete_asked = false;
   bool gone = false;  // deleted; processes of it may still run
+
+  // It has ended, and nobody submits it again: there is nothing to train on.
+  bool has_no_sample() const {
+    return options.stream && options.stream->samples == 0 && store.journal &&
+           store.journal->phase == coordinator::JobPhase::kFailed &&
+           store.journal->ending.exit_code == kExitBadData;
+  }
 };
 
 // By id. An id that was deleted may be taken by another job.

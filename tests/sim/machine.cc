@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
 
 namespace muster::sim {
 namespace {
@@ -45,7 +46,10 @@ Machine::Machine(MemberConfig config, Outside outside)
                                     [this](Step step, ChunkId chunk, Value total) {
                                       return total == RightResult(step, chunk);
                                     },
-                                    outside_.violate, outside_.coverage},
+                                    outside_.violate, outside_.coverage,
+                                    [this](const Compute& compute, LaneId lane) {
+                                      ReadSamples(compute.step, lane, compute.samples);
+                                    }},
                  config_.id.incarnation);
 }
 
@@ -68,6 +72,7 @@ void Machine::Feed(const Input& input) {
   if (const auto* says = std::get_if<CoordinatorSays>(&input)) {
     NoteCommand(says->message);
     NoteWhoIsNamed(says->message);
+    if (const auto* told = std::get_if<StreamIs>(&says->message)) Learn(*told);
   }
   Carry(member_.Handle(input).actions, nullptr);
   NoteChanges();
@@ -235,6 +240,67 @@ void Machine::CheckLoaded(const Make& make, const SimState& state) {
           absl::StrCat("a checkpoint of state(", make.step.value(), ") held another term"));
   }
 }
+
+// ---- the stream
+
+// As the exchange thread does before the state machine hears of it.
+void Machine::Learn(const StreamIs& told) {
+  if (const absl::Status status = LearnFacts(stream_facts_, told.segments); !status.ok())
+    outside_.violate(
+        absl::StrCat("what it is told of the stream does not go on: ", status.message()));
+  const bool waited = !KnownStep(StepsOf(config_.training), known_, member_.step()).has_value();
+  known_.positions = std::max(known_.positions, told.positions);
+  if (told.end) known_.end = told.end;
+  if (!stream_facts_.empty() && stream_facts_.back().end() != known_.positions)
+    outside_.violate(absl::StrCat("it is told of ", known_.positions,
+                                  " positions, and of segments up to ",
+                                  stream_facts_.back().end()));
+  if (waited && member_.active() && KnownStep(StepsOf(config_.training), known_, member_.step()))
+    outside_.coverage->Add(Corner::kWaitsForStream);
+}
+
+void Machine::CheckIsKnown(const char* what, Step step, uint64_t samples) {
+  if (!IsStreamed(config_.training)) return;
+  const auto range = KnownStep(StepsOf(config_.training), known_, step);
+  if (!range)
+    return outside_.violate(absl::StrCat(what, " step ", step.value(), ", which is not known: of ",
+                                         known_.positions, " positions it was told"));
+  const SampleRange told = StepSamples(config_.training, samples, step);
+  if (told != SampleRange{0, range->first, range->count})
+    outside_.violate(absl::StrCat(what, " step ", step.value(), " with ", told.count,
+                                  " samples from ", told.first, " on, and not with ", range->count,
+                                  " from ", range->first, " on"));
+}
+
+// What is gone is needed by nobody who is in the view that goes on; another process ends.
+void Machine::ReadSamples(Step step, LaneId lane, uint64_t samples) {
+  if (!IsStreamed(config_.training) || left_) return;
+  const SampleRange range = LaneSamples(config_.training, samples, step, lane);
+  for (uint64_t p = range.first; p < range.first + range.count; ++p) {
+    const SpoolSegment* fact = FactOf(stream_facts_, p);
+    if (fact == nullptr)
+      return outside_.violate(absl::StrCat("position ", p, " is read, which no fact names"));
+    const auto file = outside_.job->spool.find(KeyOf(*fact));
+    if (file == outside_.job->spool.end()) {
+      const auto& journal = outside_.job->store.journal;
+      const bool counts = member_.active() && journal && journal->view && !journal->resumes &&
+                          !coordinator::Ended(journal->phase) &&
+                          journal->view->number == member_.sealed();
+      if (counts)
+        return outside_.violate(
+            absl::StrCat("position ", p, " is read, and its segment was deleted"));
+      left_ = true;
+      return outside_.quit(kExitFailed, "samples of the stream are gone");
+    }
+    const size_t at = p - fact->first;
+    if (file->second->first != fact->first || at >= file->second->synced)
+      return outside_.violate(absl::StrCat("position ", p, " is read, and is not on the disk"));
+    if (file->second->samples[at] != outside_.job->source->SampleAt(p))
+      return outside_.violate(absl::StrCat("position ", p, " is another sample than it was"));
+  }
+}
+
+// ---- parts of checkpoints
 
 // A thread of its own writes the parts one after the other.
 void Machine::Write(PartCopy part) {
@@ -465,6 +531,7 @@ Machine::Answer Machine::Do(const StorePieces& a, const SimFrame* frame) {
 }
 
 Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
+  CheckIsKnown("it applies", a.step, muster::SamplesOf(known_));
   ChunksApplied done{a.step, {}};
   const Reference::State& right = outside_.job->reference.At(a.step);
   const double norm = a.norm.value_or(0);
@@ -491,6 +558,12 @@ Machine::Answer Machine::Do(const ApplyChunks& a, const SimFrame*) {
 // ---- actions on the state
 
 Machine::Answer Machine::Do(const Compute& a, const SimFrame*) {
+  CheckIsKnown("it runs lanes of", a.step, a.samples);
+  const StreamSteps steps = StepsOf(config_.training);
+  if (IsStreamed(config_.training) &&
+      a.next_is_known != KnownStep(steps, known_, a.step + 1).has_value())
+    outside_.violate(absl::StrCat("samples of step ", a.step.value() + 1, " are ",
+                                  a.next_is_known ? "" : "not ", "read ahead"));
   compute_id_ = a.id;
   own_final_.assign(own_final_.size(), false);
   own_phases_.clear();
@@ -519,6 +592,8 @@ Machine::Answer Machine::Do(const Abandon& a, const SimFrame*) {
 }
 
 Machine::Answer Machine::Do(const Apply& a, const SimFrame*) {
+  CheckIsKnown("it applies", a.step, a.samples);
+  for (const LaneId lane : a.examine) ReadSamples(a.step, lane, a.samples);
   for (int32_t c = 0; c < terms_.chunks(); ++c)
     if ((*memory_.Results(a.step))[static_cast<size_t>(c)] != RightResult(a.step, ChunkId(c)))
       outside_.violate(

@@ -100,6 +100,9 @@ class Machine {
   void NoteCommand(const FromCoordinator& message);
   absl::StatusOr<SimState> Load(const Make& make);
   void CheckLoaded(const Make& make, const SimState& state);
+  void Learn(const StreamIs& told);
+  void CheckIsKnown(const char* what, Step step, uint64_t samples);
+  void ReadSamples(Step step, LaneId lane, uint64_t samples);
   void Write(PartCopy part);
   void Push(SegmentWritten written, std::map<std::pair<int32_t, int32_t>, Value> content);
   Value OwnSum(TreeNode node, ChunkId chunk);
@@ -130,6 +133,9 @@ class Machine {
   std::vector<std::map<TreeNode, Value>> waiting_;  // owner: by chunk
   std::vector<Value> sums_;                         // owner that applies: complete ones
   std::vector<ResultMeta> sum_meta_;
+
+  std::vector<SpoolSegment> stream_facts_;  // as it was told
+  StreamKnown known_;
 
   Named named_;  // by the last plan, or the last view, that the coordinator told us
   std::optional<StopGiven> stop_given_;  // the last one that we got as the owner of chunk 0

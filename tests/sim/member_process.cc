@@ -128,6 +128,7 @@ void MemberProcess::SendToCoordinator(const ToCoordinator& message) {
 void MemberProcess::Introduce() {
   if (machine_) return machine_->Feed(CoordinatorUp{});
   if (follower_) return follower_->Feed(CoordinatorUp{});
+  if (reader_) return reader_->Feed(CoordinatorUp{});
   Tell(AskJob{place_.job->options.id, place_.id.name});
 }
 
@@ -154,7 +155,8 @@ void MemberProcess::SayAlive(Time now) {
   }
   pace_.Spoke(now, !alive.unreachable.members.empty());
   if (!pace_.MayName(now, now)) alive.unreachable = {};
-  if (!machine_ && !follower_) return;
+  if (reader_) alive.phase = reader_->session().Phase();
+  if (!machine_ && !follower_ && !reader_) return;
   Tell(alive);
   EndIfHung(alive.threads);
 }
@@ -199,6 +201,7 @@ void MemberProcess::Said(SimSessionId session, const FromCoordinator& message) {
   if (const auto* leave = std::get_if<muster::Leave>(&message)) CheckLeave(*leave);
   if (machine_) return machine_->Feed(CoordinatorSays{message});
   if (follower_) return follower_->Feed(CoordinatorSays{message});
+  if (reader_) return reader_->Feed(CoordinatorSays{message});
   if (const auto* leave = std::get_if<muster::Leave>(&message))
     Leave(leave->exit_code, leave->reason);
   if (const auto* job = std::get_if<JobIs>(&message)) OnJob(*job);
@@ -228,9 +231,10 @@ bool MemberProcess::HangTrainThread() {
 }
 
 // A worker makes its task and finds out the numeric environment, which takes time; a server waits
-// for them.
+// for them, and a reader needs none.
 void MemberProcess::OnJob(const JobIs& job) {
-  const bool can_begin = place_.role == Role::kWorker || job.environment.has_value();
+  const bool can_begin =
+      place_.role == Role::kWorker || place_.role == Role::kReader || job.environment.has_value();
   if (!can_begin || std::exchange(preparing_, true)) return;
   place_.job = events_.job();  // it may have been started for one that is deleted
   runner_.Later(around_.schedule.Random(1, 40), [this, job] { BecomeMember(job); });
@@ -239,20 +243,35 @@ void MemberProcess::OnJob(const JobIs& job) {
 void MemberProcess::BecomeMember(const JobIs& job) {
   if (place_.role == Role::kFollower) {
     follower_ = std::make_unique<FollowerMachine>(
-        ConfigFor(job), FollowerMachine::Outside{
-                            &around_.schedule, &runner_, &around_.coverage, place_.job,
-                            [this](const ToCoordinator& message) { Tell(message); },
-                            [this](int code, const std::string& reason) { Leave(code, reason); },
-                            [this](const std::string& what) {
-                              around_.trace.Violate(absl::StrCat(place_.job->options.id, " ",
-                                                                 place_.id.name, ": ", what));
-                            }});
+        ConfigFor(job),
+        FollowerMachine::Outside{
+            &around_.schedule, &runner_, &around_.coverage, place_.job,
+            [this](const ToCoordinator& message) { Tell(message); },
+            [this](int code, const std::string& reason) { Leave(code, reason); }, Violation()});
     follower_->Feed(CoordinatorSays{job});
+    return Introduce();
+  }
+  if (place_.role == Role::kReader) {
+    MemberConfig config = ConfigFor(job);
+    config.environment = {};
+    reader_ = std::make_unique<ReaderMachine>(
+        std::move(config),
+        ReaderMachine::Outside{&around_.schedule, &runner_, &around_.coverage, place_.job,
+                               [this](const ToCoordinator& message) { Tell(message); },
+                               [this](int code, const std::string& reason) { Leave(code, reason); },
+                               Violation()});
+    reader_->Feed(CoordinatorSays{job});
     return Introduce();
   }
   machine_ = std::make_unique<Machine>(ConfigFor(job), OutsideOf());
   machine_->Feed(CoordinatorSays{job});
   Introduce();
+}
+
+std::function<void(const std::string&)> MemberProcess::Violation() {
+  return [this](const std::string& what) {
+    around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name, ": ", what));
+  };
 }
 
 MemberConfig MemberProcess::ConfigFor(const JobIs& job) const {
@@ -325,9 +344,7 @@ Machine::Outside MemberProcess::OutsideOf() {
   out.step_done = events_.step_done;
   out.at_phase = [this] { events_.at_phase(*this); };
   out.quit = [this](int code, const std::string& reason) { Leave(code, reason); };
-  out.violate = [this](const std::string& what) {
-    around_.trace.Violate(absl::StrCat(place_.job->options.id, " ", place_.id.name, ": ", what));
-  };
+  out.violate = Violation();
   return out;
 }
 

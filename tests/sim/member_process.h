@@ -14,6 +14,7 @@
 #include "tests/sim/follower_machine.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/peer_links.h"
+#include "tests/sim/reader_machine.h"
 
 namespace muster::sim {
 
@@ -76,6 +77,7 @@ class MemberProcess {
   bool IsReplaced(const FromCoordinator& message);
   void OnJob(const JobIs& job);
   void BecomeMember(const JobIs& job);
+  std::function<void(const std::string&)> Violation();
   void Live();
   void SayAlive(Time now);
   void ChangeSession(const MemberId& peer, void (Machine::*change)(const MemberId& peer));
@@ -104,6 +106,7 @@ class MemberProcess {
   bool has_news_ = false;
   std::unique_ptr<Machine> machine_;
   std::unique_ptr<FollowerMachine> follower_;  // in place of that, of one that measures
+  std::unique_ptr<ReaderMachine> reader_;      // likewise, of one that spools a stream
 };
 
 }  // namespace muster::sim

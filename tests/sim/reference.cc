@@ -24,7 +24,7 @@ const Reference::State& Reference::At(Step step) {
 }
 
 Step Reference::End() {
-  const Step all(terms_.training().steps);
+  const Step all(terms_.steps());
   for (Step s(1); s < all; s = s + 1)
     if (const auto measured = terms_.MeasuredIn(At(s).values); measured && measured->learned.enough)
       return s;

@@ -51,6 +51,15 @@ class SeedOptions {
     return options;
   }
 
+  // The data of all jobs comes while they train.
+  WorldOptions MakeWithStreams() const {
+    WorldOptions options = Make();
+    options.mistake_at = 0;  // a copy of the journal may need what was trimmed after it was made
+    for (size_t i = 0; i < options.jobs.size(); ++i)
+      AddStream(options.jobs[i], static_cast<uint64_t>(100 * (i + 1) + 60));
+    return options;
+  }
+
   WorldOptions Make() const {
     WorldOptions options;
     options.seed = seed_;
@@ -155,6 +164,43 @@ class SeedOptions {
     job.steps = std::min<int64_t>(job.steps, 40);  // each may have to wait for it
   }
 
+  // The reader takes a slot of those that the largest job needs.
+  void AddStream(JobOptions& job, uint64_t salt) const {
+    job.workers = std::min(job.workers, job.delay > 0 ? 2 : 3);
+    job.workers_min = std::min(job.workers_min, job.workers);
+    job.bad_every = 0;
+    job.checkpoint_every = std::max<int64_t>(job.checkpoint_every, 1);
+    job.checkpoint_epochs = 0;
+    job.checkpoint_at_end = true;
+    const auto batch = static_cast<int32_t>(job.batch > 0 ? job.batch : job.lanes);
+    StreamOptions stream;
+    // The least that may be, or files of some samples each.
+    stream.max_bytes = LeastSpoolOf(batch);
+    if (OneIn(salt, 2)) stream.max_bytes += static_cast<uint64_t>(Pick(salt + 1, 0, 40000));
+    stream.samples = SamplesOfStream(batch, stream.max_bytes, salt + 2);
+    const auto samples = static_cast<int32_t>(stream.samples);
+    if (OneIn(salt + 6, 3)) stream.steps = Pick(salt + 7, 1, samples / batch + 3);
+    stream.from = OneIn(salt + 8, 2) ? StreamFrom::kFolder : StreamFrom::kSocket;
+    stream.file_samples = static_cast<uint64_t>(Pick(salt + 9, 1, 3 * batch));
+    stream.pace = Pick(salt + 10, 1, job.lanes > 3 ? 30 : 60);
+    stream.salt = Mix64(seed_, salt);
+    if (OneIn(salt + 11, 3))
+      stream.stands_still_at = static_cast<uint64_t>(Pick(salt + 12, 0, samples));
+    TakeStream(job, stream);
+  }
+
+  // Not so many that their files, of which a few are written each second, take minutes.
+  uint64_t SamplesOfStream(int32_t batch, uint64_t max_bytes, uint64_t salt) const {
+    const int32_t whole = batch * Pick(salt, 0, 30);
+    int32_t samples = whole + Pick(salt + 1, 1, batch);
+    const int32_t drawn = Pick(salt + 2, 0, 9);
+    if (drawn == 0) samples = Pick(salt + 3, 0, 1);
+    if (drawn == 1) samples = batch + Pick(salt + 3, 0, 1);
+    if (drawn == 2) samples = whole + batch;
+    const uint64_t most = 150 * muster::SamplesOfSegment(max_bytes, kSimSampleBytes);
+    return std::min(static_cast<uint64_t>(samples), most);
+  }
+
   JobOptions Job(const std::string& id, uint64_t salt) const {
     JobOptions job;
     job.id = id;
@@ -202,6 +248,7 @@ inline WorldOptions OptionsOf(uint64_t seed) { return SeedOptions(seed).Make(); 
 inline WorldOptions FollowerOptionsOf(uint64_t seed) {
   return SeedOptions(seed).MakeWithFollowers();
 }
+inline WorldOptions StreamOptionsOf(uint64_t seed) { return SeedOptions(seed).MakeWithStreams(); }
 inline WorldOptions LaunchOptionsOf(uint64_t seed) { return SeedOptions(seed).MakeWithLaunches(); }
 
 }  // namespace muster::sim

@@ -20,6 +20,7 @@ Coverage RunSeeds(uint64_t first, uint64_t count, MakeOptions make = OptionsOf) 
     EXPECT_TRUE(held) << "seed " << seed << ": " << world.violation() << " (its trace: sim_trace "
                       << (make == LaunchOptionsOf     ? "--launches "
                           : make == FollowerOptionsOf ? "--followers "
+                          : make == StreamOptionsOf   ? "--streams "
                                                       : "")
                       << seed << ")";
     if (!held) break;
@@ -29,9 +30,9 @@ Coverage RunSeeds(uint64_t first, uint64_t count, MakeOptions make = OptionsOf) 
   return reached;
 }
 
-void ExpectCoverage(const Coverage& reached, int64_t seeds, bool launches = false) {
+void ExpectCoverage(const Coverage& reached, int64_t seeds, Worlds worlds = Worlds::kOrdinary) {
   if (testing::Test::HasFailure()) return;
-  for (const std::string& corner : reached.BelowFloor(seeds, launches)) ADD_FAILURE() << corner;
+  for (const std::string& corner : reached.BelowFloor(seeds, worlds)) ADD_FAILURE() << corner;
 }
 
 #ifdef MUSTER_SIM_SLOW
@@ -40,7 +41,11 @@ TEST(Seeds, TwoThousandKeepEveryInvariant) { ExpectCoverage(RunSeeds(1000001, 20
 TEST(Followers, TwoThousandKeepEveryInvariant) { RunSeeds(1000001, 2000, FollowerOptionsOf); }
 
 TEST(Launches, FiveHundredKeepEveryInvariant) {
-  ExpectCoverage(RunSeeds(1000001, 500, LaunchOptionsOf), 500, /*launches=*/true);
+  ExpectCoverage(RunSeeds(1000001, 500, LaunchOptionsOf), 500, Worlds::kLaunches);
+}
+
+TEST(Streams, TwoThousandKeepEveryInvariant) {
+  ExpectCoverage(RunSeeds(1000001, 2000, StreamOptionsOf), 2000, Worlds::kStreams);
 }
 #else
 TEST(Seeds, KeepEveryInvariant) { ExpectCoverage(RunSeeds(1, 400), 400); }
@@ -48,7 +53,11 @@ TEST(Seeds, KeepEveryInvariant) { ExpectCoverage(RunSeeds(1, 400), 400); }
 TEST(Followers, KeepEveryInvariant) { RunSeeds(1, 100, FollowerOptionsOf); }
 
 TEST(Launches, KeepEveryInvariant) {
-  ExpectCoverage(RunSeeds(1, 100, LaunchOptionsOf), 100, /*launches=*/true);
+  ExpectCoverage(RunSeeds(1, 100, LaunchOptionsOf), 100, Worlds::kLaunches);
+}
+
+TEST(Streams, KeepEveryInvariant) {
+  ExpectCoverage(RunSeeds(1, 150, StreamOptionsOf), 150, Worlds::kStreams);
 }
 
 std::vector<StepRecord> RecordsThatCount(const SimJob& job) {

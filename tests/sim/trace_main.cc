@@ -1,6 +1,7 @@
 // sim_trace SEED: what happens under one seed, line by line. sim_trace FIRST LAST: runs all of
 // these seeds, names those that break an invariant, and counts what they reached. --launches: in
 // worlds where each job has hosts that are made for it. --followers: where each has a follower.
+// --streams: where the data of each comes while it trains.
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -14,6 +15,8 @@ using muster::sim::FollowerOptionsOf;
 using muster::sim::JobOptions;
 using muster::sim::LaunchOptionsOf;
 using muster::sim::OptionsOf;
+using muster::sim::StreamOptions;
+using muster::sim::StreamOptionsOf;
 using muster::sim::World;
 using muster::sim::WorldOptions;
 
@@ -31,6 +34,14 @@ void Describe(const JobOptions& job) {
   if (job.delay > 0)
     std::cout << ", measured every " << job.validation_every << " by a follower, delay "
               << job.delay;
+  if (job.stream) {
+    const StreamOptions& stream = *job.stream;
+    std::cout << ", a stream of " << stream.samples << " samples from a "
+              << (stream.from == muster::StreamFrom::kFolder ? "folder" : "socket");
+    if (stream.steps > 0) std::cout << ", at most " << stream.steps << " steps";
+    if (stream.stands_still_at)
+      std::cout << ", which stands still before sample " << *stream.stands_still_at;
+  }
   std::cout << "\n";
 }
 
@@ -67,17 +78,21 @@ int main(int argc, char** argv) {
   const auto is_option = [&](const char* name) {
     return argc > 1 && std::strcmp(argv[1], name) == 0;
   };
-  const bool launches = is_option("--launches"), followers = is_option("--followers");
-  if (launches || followers) {
+  const bool launches = is_option("--launches"), followers = is_option("--followers"),
+             streams = is_option("--streams");
+  if (launches || followers || streams) {
     --argc;
     ++argv;
   }
   if (argc != 2 && argc != 3) {
-    std::cerr << "usage: sim_trace [--launches | --followers] SEED | "
-                 "sim_trace [--launches | --followers] FIRST LAST\n";
+    std::cerr << "usage: sim_trace [--launches | --followers | --streams] SEED | "
+                 "sim_trace [--launches | --followers | --streams] FIRST LAST\n";
     return 64;
   }
-  const MakeOptions make = launches ? LaunchOptionsOf : followers ? FollowerOptionsOf : OptionsOf;
+  const MakeOptions make = launches    ? LaunchOptionsOf
+                           : followers ? FollowerOptionsOf
+                           : streams   ? StreamOptionsOf
+                                       : OptionsOf;
   const uint64_t first = std::strtoull(argv[1], nullptr, 10);
   const bool held =
       argc == 2 ? TellTrace(first, make) : RunAll(first, std::strtoull(argv[2], nullptr, 10), make);

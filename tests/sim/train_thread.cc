@@ -95,7 +95,10 @@ void TrainThread::GoOn() {
   if (lanes_->command.compute.id < abandoned_) return Next();
   TellPhases();
   if (Lane* lane = WhoCanGoOn()) {
-    if (!std::exchange(lane->is_begun, true)) Count(lanes_->command);
+    if (!std::exchange(lane->is_begun, true)) {
+      parts_.read(lanes_->command.compute, lane->id);
+      Count(lanes_->command);
+    }
     const int64_t most = 40 / static_cast<int64_t>(order_.size() + 1);
     return After(parts_.schedule->Random(1, most), [this, id = lane->id] { EndSegment(id); });
   }

@@ -101,6 +101,7 @@ class TrainThread {
     std::function<bool(Step step, ChunkId chunk, Value total)> is_total;
     std::function<void(const std::string&)> violate;
     Coverage* coverage = nullptr;
+    std::function<void(const Compute&, LaneId)> read;  // the samples of a lane that begins
   };
   TrainThread(Parts parts, Incarnation incarnation);
 

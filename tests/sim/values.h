@@ -27,10 +27,11 @@ class Terms {
  public:
   // `not_finite_every`: about every so many steps one is not finite; 0: all are. `bad_every`: about
   // every so many samples one cannot be read; 0: all can.
-  Terms(TrainingSpec training, uint64_t samples, std::vector<TensorKind> kinds, int32_t slots,
-        uint64_t not_finite_every, uint64_t bad_every)
+  Terms(TrainingSpec training, uint64_t samples, int64_t steps, std::vector<TensorKind> kinds,
+        int32_t slots, uint64_t not_finite_every, uint64_t bad_every)
       : training_(std::move(training)),
         samples_(samples),
+        steps_(steps),
         kinds_(std::move(kinds)),
         slots_(slots),
         not_finite_every_(not_finite_every),
@@ -93,7 +94,7 @@ class Terms {
   // Whether the gradient of the chunk is finite in this step. Now and then that of one is not; in
   // the last step never, since a job that stops there stops there again whenever it goes on.
   bool IsFinite(Step step, size_t chunk) const {
-    if (not_finite_every_ == 0 || step.value() + 1 >= training_.steps) return true;
+    if (not_finite_every_ == 0 || step.value() + 1 >= steps_) return true;
     const uint64_t drawn = Mix64(10, static_cast<uint64_t>(step.value()));
     return drawn % not_finite_every_ != 0 || Mix64(drawn) % parameters() != chunk;
   }
@@ -191,7 +192,8 @@ class Terms {
   }
 
   const TrainingSpec& training() const { return training_; }
-  uint64_t samples() const { return samples_; }
+  uint64_t samples() const { return samples_; }  // of a stream as many as there will be
+  int64_t steps() const { return steps_; }       // in all
 
  private:
   // The lowest bits of a sum, and of what it makes of the state, are those of samples that are left
@@ -249,6 +251,7 @@ class Terms {
 
   TrainingSpec training_;
   uint64_t samples_;
+  int64_t steps_;
   std::vector<TensorKind> kinds_;
   int32_t slots_;
   uint64_t not_finite_every_;

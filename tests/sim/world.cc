@@ -53,6 +53,8 @@ World::World(WorldOptions options)
   for (auto& [id, job] : jobs_)
     if (job->options.submit_at > 0)
       schedule_.At(job->options.submit_at, [this, j = job.get()] { client_.Submit(*j); });
+  for (auto& [id, job] : jobs_)
+    if (job->source && !schedule_.smooth()) StopWhileItsSourceStandsStill(*job);
   if (options_.quota > 0) schedule_.At(options_.quota_at, [this] { SetQuota(); });
   if (options_.mistake_at > 0) {
     schedule_.At(options_.mistake_at - options_.copy_age, [this] { CopyJournal(); });
@@ -435,13 +437,27 @@ void World::StopJob(const std::string& id) { client_.Stop(*jobs_.at(id)); }
 
 void World::DamageCheckpoint(const std::string& id) {
   SimJob& job = *jobs_.at(id);
-  if (job.store.catalogue.empty()) return;
+  if (job.store.catalogue.empty() || !MayDamage(job)) return;
   const Manifest& newest = job.store.catalogue.back();
   const auto last = static_cast<int64_t>(newest.segments.size()) - 1;
   const std::string& file = newest.segments[static_cast<size_t>(schedule_.Random(0, last))].file;
   job.disk[file].damaged = true;
   trace_.Note(
       absl::StrCat(file, " of the checkpoint of step ", newest.step.value(), " is damaged"));
+}
+
+// Of a stream that was trimmed nobody can begin anew. So one checkpoint is left.
+bool World::MayDamage(const SimJob& job) {
+  if (!job.source) return true;
+  const auto is_damaged = [&](const Segment& segment) {
+    const auto file = job.disk.find(segment.file);
+    return file != job.disk.end() && file->second.damaged;
+  };
+  const auto sound =
+      std::count_if(job.store.catalogue.begin(), job.store.catalogue.end(), [&](const Manifest& m) {
+        return std::none_of(m.segments.begin(), m.segments.end(), is_damaged);
+      });
+  return sound > 1;
 }
 
 // ---- the coordinator
@@ -637,10 +653,15 @@ void World::KillCoordinator(int64_t down_ms) {
 void World::OnPersisted(SimJob& job) {
   client_.Persisted(job);
   const coordinator::JobPhase phase = job.store.journal->phase;
-  if (phase == coordinator::JobPhase::kStopped) invariants_.CheckEnd(job, TermNumber(term_));
-  const bool for_good =
-      phase == coordinator::JobPhase::kDone || phase == coordinator::JobPhase::kCancelled;
+  if (phase == coordinator::JobPhase::kStopped) {
+    invariants_.CheckEnd(job, TermNumber(term_));
+    if (job.source && job.source->StandsStillAt(now())) coverage_.Add(Corner::kStopsOfStreams);
+    if (job.source) job.source->GoOn(now());
+  }
+  const bool for_good = phase == coordinator::JobPhase::kDone ||
+                        phase == coordinator::JobPhase::kCancelled || job.has_no_sample();
   if (!for_good || !ended_.insert(&job).second) return;
+  if (job.has_no_sample()) coverage_.Add(Corner::kNoSamples);
   if (phase == coordinator::JobPhase::kCancelled) {
     coverage_.Add(Corner::kCancels);
     if (!job.options.may_be_cancelled) trace_.Violate("a job that nobody cancelled is cancelled");
@@ -648,6 +669,19 @@ void World::OnPersisted(SimJob& job) {
   invariants_.CheckEnd(job, TermNumber(term_));
   if (job.options.is_deleted && !schedule_.smooth()) return client_.DeleteLater(job);
   over_.insert(job.options.id);
+}
+
+// A person waits in vain, and stops the job; then the source goes on.
+void World::StopWhileItsSourceStandsStill(SimJob& job) {
+  schedule_.At(schedule_.Random(1000, 4000), [this, &job] {
+    const bool is_over = job.gone || ended_.contains(&job);
+    if (is_over || !job.options.stream->stands_still_at) return;
+    const auto& journal = job.store.journal;
+    const bool may_stop =
+        journal && !coordinator::Ended(journal->phase) && !journal->ending.stop_asked;
+    if (may_stop && job.source->StandsStillAt(now())) client_.Stop(job);
+    StopWhileItsSourceStandsStill(job);
+  });
 }
 
 // The next job under that id computes something else, so that it can use nothing of this one.
@@ -661,6 +695,15 @@ void World::OnDeleted(const std::string& id) {
   next.steps = schedule_.Random(10, 30);
   next.lanes = static_cast<int32_t>(schedule_.Random(1, 7));
   next.chunks = static_cast<int32_t>(schedule_.Random(3, 6));
+  if (next.stream) {
+    StreamOptions stream = *next.stream;
+    const int64_t batch = next.batch > 0 ? next.batch : next.lanes;
+    stream.samples = static_cast<uint64_t>(schedule_.Random(1, 20 * batch));
+    stream.max_bytes = std::max(stream.max_bytes, LeastSpoolOf(batch));
+    stream.stands_still_at.reset();
+    stream.salt = Mix64(stream.salt, 1);
+    TakeStream(next, stream);
+  }
   job->gone = true;
   deleted_.push_back(std::exchange(job, std::make_unique<SimJob>(next)));
   if (first_job_ == deleted_.back().get()) first_job_ = job.get();

@@ -129,6 +129,8 @@ class World {
   void CrashCoordinator(int64_t down_ms);
   CoordinatorProcess::Events CoordinatorEvents();
   void OnPersisted(SimJob& job);
+  void StopWhileItsSourceStandsStill(SimJob& job);
+  static bool MayDamage(const SimJob& job);
   void OnDeleted(const std::string& id);
   bool Ask(const coordinator::Input& input);
   void SetQuota();
