@@ -18,7 +18,6 @@ namespace muster {
 
 class ActiveView {
  public:
-  // `known` outlives it.
   ActiveView(ConfigPtr config, SeatPtr seat, const KnownSteps& known)
       : config_(std::move(config)), seat_(std::move(seat)), known_(known) {}
 
@@ -27,6 +26,7 @@ class ActiveView {
   void Begin(const std::set<MemberId>& reachable, HeldState& state, int64_t& last_id, Outcome& out);
   // The state is at the next step.
   void Advance(HeldState& state, int64_t& last_id, Outcome& out);
+  void Learn(const StreamIs& told) { known_.Learn(told); }
   // The open step was not known, and more is known now: it may go on, or be none, since the state
   // is the last.
   void GoOn(HeldState& state, int64_t& last_id, Outcome& out);
@@ -82,7 +82,7 @@ class ActiveView {
 
   ConfigPtr config_;
   SeatPtr seat_;
-  const KnownSteps& known_;
+  KnownSteps known_;                        // as the member was told last
   std::map<MemberId, PeerProgress> peers_;  // whose inventory of this view came
   std::vector<JobCommand> commands_;        // given, and not yet in a result of chunk 0
   int64_t newest_command_ = 0;

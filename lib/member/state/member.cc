@@ -22,7 +22,7 @@ void AddEnough(std::vector<JobCommand>& commands) {
 
 Member::Member(MemberConfig config)
     : config_(std::make_shared<const MemberConfig>(std::move(config))),
-      known_(std::make_unique<KnownSteps>(*config_)),
+      known_(*config_),
       outbox_(config_->role) {}
 
 Outcome Member::Handle(const Input& input) {
@@ -92,7 +92,7 @@ void Member::On(const CoordinatorUp&, Outcome& out) {
   join.active = active_ ? sealed_ : ViewNumber();
   join.recorded_lineage = outbox_.acknowledged().lineage;
   join.recorded = outbox_.acknowledged().below;
-  join.stream_positions = known_->positions();
+  join.stream_positions = known_.positions();
   out.Do(TellCoordinator{std::move(join)});
   out.Do(outbox_.TellAgain(sealed_));
 }
@@ -109,9 +109,10 @@ void Member::On(const GiveCommand& give, Outcome& out) {
 
 // What is known can only grow, so nothing waits for it but an open step that was not known.
 void Member::On(const StreamIs& told, Outcome& out) {
-  if (!known_->is_streamed()) return out.Drop("the job has no stream");
-  const bool waits = state_ && !known_->Has(step());
-  known_->Learn(told);
+  if (!known_.is_streamed()) return out.Drop("the job has no stream");
+  const bool waits = state_ && !known_.Has(step());
+  known_.Learn(told);
+  if (active_) active_->Learn(told);
   if (!waits) return;
   if (active_) active_->GoOn(*state_, train_.last_id, out);
   TryApply(out);
@@ -269,7 +270,7 @@ void Member::On(const Activate& activate, Outcome& out) {
   if (!is_spare && !state_) return out.Drop("a view whose base we do not hold");
   healer_.reset();
   seat_ = std::move(seat);
-  active_.emplace(config_, seat_, *known_);
+  active_.emplace(config_, seat_, known_);
   out.Do(Connect{view.members});
   if (is_spare) {  // until now others may have healed from it
     if (state_) ForgetState(out);
@@ -371,10 +372,10 @@ void Member::On(const ChunksApplied& applied, Outcome& out) {
 void Member::TryApply(Outcome& out) {
   if (train_.has_state || config_->role != Role::kWorker || !state_) return;
   if (!active_ && !(healer_ && healer_->CatchesUp(step()))) return;
-  if (!known_->Has(step())) return;
+  if (!known_.Has(step())) return;
   std::optional<Apply> apply = state_->open.ApplyWhenComplete();
   if (!apply) return;
-  apply->samples = known_->samples();
+  apply->samples = known_.samples();
   train_.has_state = true;
   out.Do(*std::move(apply));
 }
@@ -403,7 +404,7 @@ void Member::Advance(Outcome& out) {
   if (is_enough) AddEnough(done.commands);
   // Whoever catches up was told the record by the donor, since its own view may be another.
   if (seat_ && (active_ || !done.record))
-    done.record = RecordOf(*config_, *known_, seat_->view, state_->lineage, done);
+    done.record = RecordOf(*config_, known_, seat_->view, state_->lineage, done);
   else if (seat_ && done.record && done.record->without_weight)
     TakeWeight(*config_, seat_->view, done, *done.record);  // the donor was a server
   if (done.record && is_enough) AddEnough(done.record->commands);
@@ -418,7 +419,7 @@ void Member::Advance(Outcome& out) {
 bool Member::FingerprintIsDue() const {
   if (config_->fingerprint_every <= 0 || !config_->applies()) return false;
   return step().value() % config_->fingerprint_every == 0 ||
-         (seat_ && step() >= known_->EndIn(seat_->view));
+         (seat_ && step() >= known_.EndIn(seat_->view));
 }
 
 void Member::On(const StepBoundaryDone& done, Outcome& out) {

@@ -18,7 +18,6 @@
 // replaces it, or the view makes us a spare.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -47,16 +46,16 @@ class Member {
   int64_t edition() const { return edition_; }
   bool active() const { return active_.has_value(); }
   bool has_state() const { return state_.has_value(); }
-  bool halted() const { return state_ && seat_ && state_->HaltsIn(seat_->view, *known_); }
+  bool halted() const { return state_ && seat_ && state_->HaltsIn(seat_->view, known_); }
   // The train thread applies the last step; then it is halted.
   bool applies_last_step() const {
-    return train_.has_state && state_ && seat_ && step() + 1 >= known_->EndIn(seat_->view);
+    return train_.has_state && state_ && seat_ && step() + 1 >= known_.EndIn(seat_->view);
   }
   // Nothing is done in the open step before more of the stream is known.
   bool awaits_stream() const {
-    return active_ && state_ && !halted() && !known_->Has(state_->step());
+    return active_ && state_ && !halted() && !known_.Has(state_->step());
   }
-  const KnownSteps& known() const { return *known_; }
+  const KnownSteps& known() const { return known_; }
   Step step() const { return state_ ? state_->step() : Step(); }
   LineageNumber lineage() const { return state_ ? state_->lineage : LineageNumber(); }
   ViewNumber sealed() const { return sealed_; }
@@ -133,7 +132,7 @@ class Member {
   ChunkSet HeldResults() const;
 
   const ConfigPtr config_;
-  std::unique_ptr<KnownSteps> known_;  // where it is for good: an ActiveView refers to it
+  KnownSteps known_;
   int64_t edition_ = 0;
   Obeyed obeyed_;
   ViewNumber sealed_;  // highest view sealed for, or active in
