@@ -375,6 +375,7 @@ TEST(StreamedJob, AnOlderJournalDeletesNothingAndMakesNoFacts) {
     if (!reader_comes_first) EXPECT_THAT(Of<TidySpool>(job.Join(kReads)), IsEmpty());
     EXPECT_THAT(Of<PersistStream>(job.Spool(1)), IsEmpty());
     EXPECT_THAT(Of<TidySpool>(job.Join(Id(kReaderName, 2))), IsEmpty());
+    if (reader_comes_first) continue;
     EXPECT_THAT(job.run.Status().waits_for, HasSubstr("knows of more than the journal"));
   }
 }
