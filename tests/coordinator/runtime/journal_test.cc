@@ -722,6 +722,26 @@ TEST(Journal, TellsWhatIsWrongWithTheRowsOfAStream) {
   }
 }
 
+JobSpec StreamedSpec() {
+  const absl::StatusOr<JobSpec> spec = ParseJobYaml(
+      "task: layers\n"
+      "parameters: {loss: mse, layers: [{linear: 1}]}\n"
+      "data:\n"
+      "  format: stream\n"
+      "  label: y\n"
+      "  stream:\n"
+      "    source: folder\n"
+      "    path: /in\n"
+      "    fields: [{name: x, type: float32, shape: [2]}, {name: y, type: float32}]\n"
+      "batch: 4\n"
+      "lanes: 4\n"
+      "epochs: 1\n"
+      "checkpoint: {every_steps: 4}\n",
+      "spec");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  return spec.value_or(JobSpec());
+}
+
 // Rows are erased kind by kind, and a coordinator may die in between.
 TEST(Journal, LoadsAJobWhoseDeletionWasCutShortAmongTheRowsOfItsStream) {
   for (const char erased : {'s', 'p'}) {
@@ -730,11 +750,7 @@ TEST(Journal, LoadsAJobWhoseDeletionWasCutShortAmongTheRowsOfItsStream) {
       const auto journal = OpenOn(*kv);
       ASSERT_TRUE(journal.ok());
       JobJournal job = EverythingSet();
-      job.spec.training.data.samples = 0;
-      job.spec.training.data.format = DataFormat::kStream;
-      job.spec.training.data.fields = {{"x", TensorType::kFloat32, {}}};
-      job.spec.training.stream = StreamFrom::kFolder;
-      job.spec.runtime.stream.path = "/in";
+      job.spec = StreamedSpec();
       ASSERT_TRUE(job.deleting);
       const PersistStream rows{"a", {kFirstSegment, kSecondSegment}, {}, {.end = 7}};
       ASSERT_TRUE((*journal)->Write({PersistJob{job}, rows}, 1).ok());
