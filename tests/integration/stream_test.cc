@@ -13,6 +13,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/integration/measured.h"
 #include "tests/integration/stream_feeds.h"
+#include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
 
 namespace muster::integration {
@@ -306,7 +307,7 @@ TEST_F(StreamTest, WhatAStreamCannotHaveIsSaidWithItsFile) {
   } kRows[] = {
       {"part-00000-late", FeedSamples(0, 2), {"part-00000-late", "after 'part-00001' was taken"}},
       {"part-00002", FeedSamples(0, 2) + "x", {"part-00002", "no whole samples of 16"}},
-      {"folder/", "", {"folder", "it is no file"}},
+      {"sub-folder/", "", {"sub-folder", "it is no file"}},
   };
   int number = 0;
   for (const auto& row : kRows) {
@@ -380,14 +381,19 @@ TEST_F(StreamTest, ItsModelIsMeasuredWithFilesThatAreNamed) {
   EXPECT_EQ(nlohmann::json::parse(with.output()).value("samples", 0), 40);
 }
 
-TEST_F(StreamTest, GoesWithItsJob) {
+TEST_F(StreamTest, IsShownAndGoesWithItsJob) {
+  const std::string dir = folder_ / "job";
   const TrainRun run = TrainOn("job", kSamples);
-  ExpectDone(run, folder_ / "job");
-  EXPECT_GT(SpoolBytes(folder_ / "job"), 0u);
-  Program remove({MUSTER_PROGRAMS "/muster", "delete", run.result.value("job", ""), "--dir",
-                  folder_ / "job", "--yes"});
-  EXPECT_EQ(remove.End(), 0) << remove.output();
-  EXPECT_EQ(SpoolBytes(folder_ / "job"), 0u);
+  ExpectDone(run, dir);
+  EXPECT_GT(SpoolBytes(dir), 0u);
+  const std::string job = run.result.value("job", "");
+  const UpCluster cluster(dir);
+  const UpCluster::Said shown = cluster.Say({"status", job});
+  EXPECT_THAT(shown.text, HasSubstr(absl::StrCat("stream: ended after ", kSamples, " samples")));
+  EXPECT_THAT(shown.text, HasSubstr("all files are taken"));
+  const UpCluster::Said removed = cluster.Say({"delete", job, "--yes"});
+  EXPECT_EQ(removed.exit_code, 0) << removed.text;
+  EXPECT_EQ(SpoolBytes(dir), 0u);
 }
 
 // As its head says that it is started: one program makes samples and another trains on them.
