@@ -556,19 +556,25 @@ TEST(StreamedJob, ASpoolThatIsTooSmallNeverStopsTheJob) {
 // As many segments as there may be, of one sample each; and what the reader says of another one.
 class ManySegments {
  public:
-  ManySegments() {
+  ManySegments() : job(Stored()) {
     job.JoinReader();
-    for (uint64_t i = 0; i < kMostSpoolSegments; ++i) Spool(i);
     job.positions = kMostSpoolSegments;
     EXPECT_THAT(SpoolMore(), IsEmpty()) << "it is not answered";
   }
-  std::vector<Action> SpoolMore() { return Spool(kMostSpoolSegments); }
+  std::vector<Action> SpoolMore() {
+    const uint64_t next = kMostSpoolSegments;
+    return job.Say(kReads,
+                   Spooled{static_cast<int64_t>(next), next, 1, {.sample = next + 1}, false});
+  }
 
   StreamedJob job;
 
  private:
-  std::vector<Action> Spool(uint64_t i) {
-    return job.Say(kReads, Spooled{static_cast<int64_t>(i), i, 1, {.sample = i + 1}, false});
+  static StoredJob Stored() {
+    StoredJob stored = Streamed();
+    for (uint64_t i = 0; i < kMostSpoolSegments; ++i)
+      stored.stream.segments.push_back({static_cast<int64_t>(i), kReads.incarnation, i, 1});
+    return stored;
   }
 };
 
