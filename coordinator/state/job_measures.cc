@@ -29,8 +29,7 @@ const MeasureSums* JobRun::FactOf(Step measured) const {
 // Null: it brings none, or the journal is an older copy and does not know it.
 const MeasureSums* JobRun::FactBroughtBy(const StepRecord& record) const {
   if (!HasFollower() || !journal_.environment || record.measures.empty()) return nullptr;
-  const std::optional<Step> brought =
-      BroughtIn(journal_.spec.training, journal_.environment->samples, record.step);
+  const std::optional<Step> brought = BroughtIn(journal_.spec.training, SampleCount(), record.step);
   return brought ? FactOf(*brought) : nullptr;
 }
 
@@ -38,7 +37,7 @@ const MeasureSums* JobRun::FactBroughtBy(const StepRecord& record) const {
 std::optional<Step> JobRun::LacksMeasure(Step state) const {
   if (!HasFollower() || !journal_.environment) return std::nullopt;
   const std::optional<Step> outstanding =
-      OutstandingIn(journal_.spec.training, journal_.environment->samples, state);
+      OutstandingIn(journal_.spec.training, SampleCount(), state);
   return outstanding && FactOf(*outstanding) == nullptr ? outstanding : std::nullopt;
 }
 
@@ -46,7 +45,7 @@ std::optional<Step> JobRun::LacksMeasure(Step state) const {
 bool JobRun::IsToBeMeasured(Step state) const {
   if (!journal_.environment) return false;
   const TrainingSpec& training = journal_.spec.training;
-  return IsFollowed(training, journal_.environment->samples, state) &&
+  return IsFollowed(training, SampleCount(), state) &&
          BringerOf(training.validation, state) >= ledger_.recorded() && FactOf(state) == nullptr;
 }
 
@@ -235,7 +234,7 @@ bool JobRun::OwesPart(const MemberId& member) const {
 // True: its writer tries again by itself, and no round is given up.
 bool JobRun::MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed) {
   if (!journal_.environment || failed.disk_is_slow ||
-      !IsFollowed(journal_.spec.training, journal_.environment->samples, failed.step))
+      !IsFollowed(journal_.spec.training, SampleCount(), failed.step))
     return false;
   Say("checkpoint",
       absl::StrCat("a part of the checkpoint of step ", failed.step.value(), " by ", member.name,
@@ -306,8 +305,7 @@ std::optional<Step> JobRun::WaitsForMeasureOf() const {
   if (!HasFollower() || !journal_.environment || Ended(journal_.phase)) return std::nullopt;
   const Step open = ledger_.recorded();
   if (open >= EndStep()) return SavesItsEnd() ? LacksMeasure(EndStep()) : std::nullopt;
-  const std::optional<Step> brought =
-      BroughtIn(journal_.spec.training, journal_.environment->samples, open);
+  const std::optional<Step> brought = BroughtIn(journal_.spec.training, SampleCount(), open);
   return brought && IsToBeMeasured(*brought) ? brought : std::nullopt;
 }
 
