@@ -81,7 +81,7 @@ TEST(Launch, TheReaderOfAStreamHasAHostAndCountsForTheQuota) {
   };
   EXPECT_THAT(decide(2).waits["job"], HasSubstr("needs 3 slots; the quota of namespace default"));
   EXPECT_THAT(decide(3).grants, ElementsAre("job"));
-  job.launch = {.number = 1, .hosts = 2, .is_elastic = true};
+  job.launch = {.number = 1, .is_elastic = true, .hosts = 2};
   EXPECT_EQ(LaunchOf("cluster", job, /*most=*/100).hosts, 3);
 }
 
