@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -113,7 +114,7 @@ bool SocketFeed::SayAll(int connection, uint64_t position) {
     while (position >= answered_ + habits_.unanswered)
       if (!Hear(connection)) return false;
     const std::string sample = SampleAt(position);
-    if (habits_.breaks_off_in.erase(position) > 0) {
+    if (std::erase(habits_.breaks_off_in, position) > 0) {
       Say(connection, kSample + sample.substr(0, sample.size() / 2));
       return false;
     }

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,7 +42,7 @@ struct SenderHabits {
   // So many it sends before it waits for an answer; at least 1.
   uint64_t unanswered = 1;
   // Within each of these it breaks the connection off once.
-  std::set<uint64_t> breaks_off_in{};
+  std::vector<uint64_t> breaks_off_in{};
   bool says_too_much = false;  // once it sends a byte where a sample or the end belongs
   bool never_ends = false;     // it sends all and says no end
 };

@@ -372,7 +372,9 @@ TEST(StreamedJob, AnOlderJournalDeletesNothingAndMakesNoFacts) {
       job.Spool(5);
     }
     EXPECT_THAT(Of<EndSession>(job.Join(Id("worker-0", 2), 9)), SizeIs(1));
-    if (!reader_comes_first) EXPECT_THAT(Of<TidySpool>(job.Join(kReads)), IsEmpty());
+    if (!reader_comes_first) {
+      EXPECT_THAT(Of<TidySpool>(job.Join(kReads)), IsEmpty());
+    }
     EXPECT_THAT(Of<PersistStream>(job.Spool(1)), IsEmpty());
     EXPECT_THAT(Of<TidySpool>(job.Join(Id(kReaderName, 2))), IsEmpty());
     if (reader_comes_first) continue;
@@ -443,7 +445,9 @@ TEST(StreamedJob, ABadSourceEndsItThoughOtherHostsAreThere) {
     run.Handle(ExitTold{exited, /*may_move=*/true}, kNow);
     EXPECT_EQ(run.journal().phase == JobPhase::kFailed, is_bad);
     EXPECT_EQ(run.journal().left_out.contains("host-a"), !is_bad);
-    if (is_bad) EXPECT_EQ(run.journal().ending.exit_code, kExitBadData);
+    if (is_bad) {
+      EXPECT_EQ(run.journal().ending.exit_code, kExitBadData);
+    }
   }
 }
 
