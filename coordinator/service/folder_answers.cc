@@ -47,7 +47,8 @@ KnownJobs JobsIn(const Journal& journal, RecoveredState recovered) {
     jobs.push_back(AtRest(journal, {.journal = std::move(job),
                                     .recorded = recovered.recorded[id],
                                     .recent = std::move(recovered.recent[id]),
-                                    .manifests = std::move(recovered.manifests[id])}));
+                                    .manifests = std::move(recovered.manifests[id]),
+                                    .stream = std::move(recovered.streams[id])}));
   }
   std::sort(jobs.begin(), jobs.end(), [](const KnownJobPtr& a, const KnownJobPtr& b) {
     return a->status.job.id < b->status.job.id;
