@@ -293,8 +293,10 @@ TEST_F(StreamTest, ASmallSpoolSlowsTheReaderAndIsTrimmed) {
         name, kSamples, 2,
         {absl::StrCat("data.stream.max_bytes=", kSmall), absl::StrCat("checkpoint.keep=", keep)});
     ExpectSameBits(run, folder_ / name, digest);
+    // What the steps between two checkpoints need may be more than that, and is in longer segments,
+    // of which the last one stays.
     if (keep == 1) {
-      EXPECT_LE(SpoolBytes(folder_ / name), kSmall) << run.Trace();
+      EXPECT_LE(SpoolBytes(folder_ / name), 2 * kSmall) << run.Trace();
     }
   }
 }
