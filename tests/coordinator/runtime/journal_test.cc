@@ -453,7 +453,8 @@ MeasureFact FactAt(int64_t lineage, int64_t step) {
 // state 5.
 JobJournal FollowedUpTo(int64_t recorded) {
   JobJournal job = EverythingSet();
-  job.spec.training.validation = {.every_steps = 4, .on = MeasuredOn::kFollower, .delay = 3};
+  job.spec.training.validation = {
+      .every_steps = 4, .paths = {"/held-out"}, .on = MeasuredOn::kFollower, .delay = 3};
   job.recorded = Step(recorded);
   return job;
 }
