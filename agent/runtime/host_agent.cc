@@ -341,16 +341,15 @@ std::vector<std::string> HostAgent::CommandFor(const Spawn& spawn) {
 
 std::vector<std::string> HostAgent::CommandOfMember(const Spawn& spawn) {
   const ProcessKey& key = spawn.key;
-  return MemberCommand(spawn,
-                       {.programs = options_.programs,
-                        .coordinator = link_.FromWhatAnswered(),
-                        .node = options_.node,
-                        .listen = options_.address + ":0",
-                        .metrics = absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key)),
-                        .identity = identities_ ? identities_->FolderOf(key) : "",
-                        .cluster = link_.cluster(),
-                        .job_folder = RunsTask(spawn.role) ? folder_.job(key.job) : "",
-                        .plugins = options_.plugins});
+  return MemberCommand(spawn, {.programs = options_.programs,
+                               .coordinator = link_.FromWhatAnswered(),
+                               .node = options_.node,
+                               .listen = options_.address + ":0",
+                               .metrics = absl::StrCat(MetricsAddress(), ":", MetricsPortFor(key)),
+                               .identity = identities_ ? identities_->FolderOf(key) : "",
+                               .cluster = link_.cluster(),
+                               .job_folder = RunsTask(spawn.role) ? folder_.job(key.job) : "",
+                               .plugins = options_.plugins});
 }
 
 std::string HostAgent::MetricsAddress() const {

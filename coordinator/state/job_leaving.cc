@@ -249,8 +249,7 @@ std::string JobRun::WhoLacksRoom() const {
       first.try_emplace(placement.role, name);
   }
   // One that is bound to a host would find no other place for having given up this one.
-  const bool lacks_reader =
-      journal_.spec.runtime.stream.host.empty() && !WaitsForStream().empty();
+  const bool lacks_reader = journal_.spec.runtime.stream.host.empty() && !WaitsForStream().empty();
   const bool lacks_workers = workers < (begins ? journal_.spec.runtime.workers_min : 1);
   for (const auto& [role, name] : first) {
     const bool is_lacking = role == Role::kServer || (role == Role::kWorker && lacks_workers) ||

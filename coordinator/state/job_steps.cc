@@ -468,8 +468,7 @@ bool JobRun::AwaitsLanesOfLastStep() const {
   constexpr Duration kPatience = std::chrono::seconds(5);
   const Step last = EndStep() - 1;
   return ledger_.WasSkipped(last) && !StopsWhereItBegan(EndStep()) &&
-         ledger_.LanesNotFinite(last).empty() &&
-         now_ - *finishes_since_ <= kPatience;
+         ledger_.LanesNotFinite(last).empty() && now_ - *finishes_since_ <= kPatience;
 }
 
 // All that the job needs is there: it waits for what is still to be told of it, and no loss of a

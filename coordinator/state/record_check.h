@@ -17,8 +17,8 @@ struct RecordFault {
 };
 
 // `record` is of the job's current lineage; records of steps below `recorded` are in the ledger.
-// `stream`: what is known of the job's, if it has one. `fact`: what a follower measured of the state
-// whose measure it brings; null: that is not known, or it brings none.
+// `stream`: what is known of the job's, if it has one. `fact`: what a follower measured of the
+// state whose measure it brings; null: that is not known, or it brings none.
 std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& job,
                                    const StreamKnown& stream, Step recorded,
                                    const MeasureSums* fact = nullptr);

@@ -291,7 +291,9 @@ TEST(StreamFields, WhatCannotBeIsNamed) {
       {{{"x", TensorType::kInt8, {1 << 30}}, {"y", TensorType::kInt8, {}}},
        "",
        "data.stream.fields: a sample would have 1073741825 bytes"},
-      {{kFloat, {"y", TensorType::kInt8, {}}}, "x", "data.label: it is the last of data.stream.fields"},
+      {{kFloat, {"y", TensorType::kInt8, {}}},
+       "x",
+       "data.label: it is the last of data.stream.fields"},
   };
   for (const Case& wrong : kCases) {
     DataSpec data;

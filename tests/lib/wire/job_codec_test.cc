@@ -1094,7 +1094,8 @@ INSTANTIATE_TEST_SUITE_P(
     Fields, BadStreamTest,
     testing::Values(
         BadStream{{"data.stream=x"}, "data.stream", "'x' is not a mapping of fields to values"},
-        BadStream{{"data.stream.sauce=x"}, "data.stream.sauce", "no such field; did you mean 'source'?"},
+        BadStream{
+            {"data.stream.sauce=x"}, "data.stream.sauce", "no such field; did you mean 'source'?"},
         BadStream{{"data.stream="}, "data.stream.source", "is missing; write folder or socket"},
         BadStream{{"data.stream.source=pipe"}, "data.stream.source", "allowed: folder, socket"},
         BadStream{{"data.stream.path="}, "data.stream.path", "is missing; name the folder"},
