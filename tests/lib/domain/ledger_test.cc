@@ -188,7 +188,9 @@ TEST(Audit, OfAStreamSaysHowFarItIs) {
             "in which they came; 3 steps, each lane once");
   EXPECT_EQ(report.full_epochs, 1);
   records[1].samples.first = 5;
-  EXPECT_EQ(Audit(training, kSamples, records).conclusion, "sample 4 was never used in epoch 0");
+  EXPECT_EQ(
+      Audit(training, kSamples, records).conclusion,
+      "step 1 (lineage 1) used samples 5+4 of epoch 0, not the ones the specification gives it");
 }
 
 TEST(Audit, AnUnfinishedEpochMayLackSamples) {
