@@ -279,7 +279,7 @@ class RandomMessage {
 
   size_t Below(size_t n) { return random_() % n; }
   // Of a stream.
-  uint64_t Positions() { return random_() >> (23 + Below(41)); }
+  uint64_t Positions() { return random_() >> (24 + Below(40)); }
 
  private:
   template <class Index>
