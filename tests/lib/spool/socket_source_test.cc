@@ -249,7 +249,12 @@ TEST_F(SocketSourceTest, SomebodyWhoWaitsIsWokenAndASenderIsHeardAtOnce) {
   std::thread waker([&] { source->Wake(); });
   ASSERT_TRUE(source->Take(1, minutes(10), samples).ok());
   waker.join();
-  std::thread sender([&] { Say(Connect(path_), "\1abc"); });
+  Descriptor
+      connection;  // open until the end: what a sender that is gone has said counts for nothing
+  std::thread sender([&] {
+    connection = Connect(path_);
+    Say(connection, "\1abc");
+  });
   while (samples.empty()) ASSERT_TRUE(source->Take(1, minutes(10), samples).ok());
   sender.join();
   EXPECT_EQ(samples, "abc");
