@@ -79,7 +79,7 @@ class SocketSourceTest : public testing::Test {
 
   const Folder folder_;
   const std::string path_ = folder_ / "socket";
-  const RealClock clock_;
+  const RealClock clock_{};
   Duration patience_ = minutes(1);
   std::vector<std::string> told_;
 };

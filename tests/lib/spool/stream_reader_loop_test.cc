@@ -118,7 +118,7 @@ class Running {
   }
 
  private:
-  const RealClock clock_;
+  const RealClock clock_{};
   const std::unique_ptr<StreamSource> source_;
   mutable Mutex mutex_;
   std::vector<std::string> told_ ABSL_GUARDED_BY(mutex_);
