@@ -21,10 +21,6 @@ struct MemberSurroundings {
   std::vector<std::string> plugins;  // folders
 };
 
-// Its program is the worker's, which has LibTorch and the job's task; that of others is the
-// server's.
-inline bool RunsTask(Role role) { return role == Role::kWorker || role == Role::kFollower; }
-
 std::vector<std::string> MemberCommand(const Spawn& spawn, const MemberSurroundings& around);
 
 }  // namespace muster::agent

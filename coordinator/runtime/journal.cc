@@ -523,11 +523,11 @@ absl::StatusOr<RecoveredState> Journal::Load(std::vector<std::string>& damaged, 
     MUSTER_RETURN_IF_ERROR(LoadLedger(job, recovered));
     // Of one that is being deleted some rows may be gone already, and nobody asks for them.
     if (IsStreamed(job.spec.training) && !job.deleting) {
-      MUSTER_ASSIGN_OR_RETURN(const StreamRows rows, StreamOf(job.id));
-      if (rows.mark.end && *rows.mark.end != StreamFacts(rows).positions())
+      MUSTER_ASSIGN_OR_RETURN(StreamRows rows, StreamOf(job.id));
+      if (rows.mark.end && *rows.mark.end != rows.positions())
         return Damaged(absl::StrCat("the stream of job ", job.id),
                        "it does not end with its last segment");
-      recovered.streams[job.id] = rows;
+      recovered.streams[job.id] = std::move(rows);
     }
     MUSTER_ASSIGN_OR_RETURN(Catalogue::Listing listing, catalogue.List(job.id));
     damaged.insert(damaged.end(), listing.damaged.begin(), listing.damaged.end());

@@ -16,6 +16,7 @@
 #include "coordinator/runtime/log_store.h"
 #include "coordinator/service/answer_size.h"
 #include "coordinator/state/plan.h"
+#include "coordinator/state/stored_job.h"
 #include "lib/base/digits.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -69,10 +70,9 @@ int64_t StepsOf(const JobStatus& status) {
                     training.data.samples > 0 ? training.data.samples : task->default_samples);
 }
 
-// Of the job's data, as far as it is known; of one whose numeric environment is.
 uint64_t SampleCountOf(const JobStatus& status) {
-  if (!status.stream) return status.job.environment->samples;
-  return SamplesOf(StreamKnown{status.stream->positions, status.stream->end});
+  const StreamStatus stream = status.stream.value_or(StreamStatus());
+  return SampleCountOf(status.job, {stream.positions, stream.end});
 }
 
 std::optional<StreamInfo> DescribeStream(const std::optional<StreamStatus>& stream) {
@@ -89,7 +89,7 @@ void DescribeProgress(const JobStatus& status, JobInfo& info) {
   info.step = status.step.value();
   info.steps = StepsOf(status);
   info.epochs = training.epochs;
-  const uint64_t n = status.job.environment ? SampleCountOf(status) : 0;
+  const uint64_t n = SampleCountOf(status);
   if (n == 0) return;
   const int64_t per_epoch = StepsPerEpoch(training, n);
   info.epoch = info.step / per_epoch;
@@ -279,7 +279,7 @@ void AuditStream(const Journal& journal, const JobJournal& job, AuditReport& rep
   std::string why;
   if (!rows.ok())
     why = std::string(rows.status().message());
-  else if (const uint64_t known = StreamFacts(*rows).positions(); used > known)
+  else if (const uint64_t known = rows->positions(); used > known)
     why = absl::StrCat("the records name ", used,
                        " samples of the stream, and the journal knows of ", known);
   if (why.empty()) return;

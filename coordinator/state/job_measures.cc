@@ -13,12 +13,6 @@ namespace muster::coordinator {
 
 bool JobRun::HasFollower() const { return FollowersOf(journal_.spec.training) > 0; }
 
-std::optional<MemberId> JobRun::Follower() const {
-  for (const auto& [id, live] : membership_.live())
-    if (live.member.role == Role::kFollower) return id;
-  return std::nullopt;
-}
-
 // It counts for each lineage that has this state in its history.
 const MeasureSums* JobRun::FactOf(Step measured) const {
   for (const auto& [of, sums] : ledger_.recent().facts)

@@ -83,6 +83,11 @@ struct ToBeSaved {
   std::optional<Time> lacks_parts_since{};
 };
 
+// For people.
+inline constexpr char kWaitsForMembers[] = "waits for its members";
+// Why a reader leaves.
+inline constexpr char kAllIsSpooled[] = "all samples that the job uses are in its spool";
+
 class JobRun {
  public:
   JobRun(Leadership leadership, StoredJob job, Time now);
@@ -167,7 +172,7 @@ class JobRun {
   std::string WhyItGoesBack(JobPhase phase, const std::string& reason, int exit_code);
   void LeaveUnusedLineages();
 
-  // Members.
+  // Who may join, and who has to leave (job_members.cc).
   bool HasOtherWorker(const Join& join, bool with_session) const;
   bool KnowsEnvironment(const Join& server) const;
   std::string EnvironmentDifferences(const Join& join) const;
@@ -256,7 +261,7 @@ class JobRun {
   bool IsLost(const PlanInput& input, Step measured) const;
   bool KnowsWhoOwesParts() const { return !HasFollower() || promised_; }
   bool OwesPart(const MemberId& member) const;
-  std::optional<MemberId> Follower() const;
+  std::optional<MemberId> Follower() const { return membership_.OnlyOf(Role::kFollower); }
   std::optional<Step> WaitsForMeasureOf() const;
   std::string WaitsForMeasure() const;
   ToBeSaved& SavingOf(Step measured);
@@ -271,7 +276,7 @@ class JobRun {
   uint64_t SampleCount() const;  // of the job's data, as far as it is known: n
   uint64_t PositionOf(Step step) const;
   bool NeedsReader() const;
-  std::optional<MemberId> Reader() const;
+  std::optional<MemberId> Reader() const { return membership_.OnlyOf(Role::kReader); }
   bool IsEmptyStream() const;
   void EndEmptyStream();
   void SayStreamEnd(uint64_t end);
@@ -286,6 +291,7 @@ class JobRun {
   void TellMembersOfStream(std::vector<SpoolSegment> news);
   bool StopsForWantOfData() const;
   bool StandsForWantOfData() const;
+  bool LacksSamples() const;
   void EndWithoutSegments();
   void StopHere();
   bool StopsWhereItBegan(Step end) const;

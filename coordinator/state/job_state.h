@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/state/lane_account.h"
+#include "coordinator/state/placement.h"
 #include "coordinator/state/signatures.h"
 #include "lib/base/time.h"
 #include "lib/domain/message.h"
@@ -69,9 +70,6 @@ struct Placement {
 
 // Its member waits for room again.
 void Vacate(Placement& placement);
-
-// The lesser name first.
-using NodePairs = std::set<std::pair<std::string, std::string>>;
 
 // The hosts that are made for it (launch.h), from when they were granted until it ends, fails or is
 // submitted anew.

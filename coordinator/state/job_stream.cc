@@ -22,10 +22,7 @@ bool JobRun::HasStream() const { return IsStreamed(journal_.spec.training); }
 
 StreamSteps JobRun::StepsOfStream() const { return StepsOf(journal_.spec.training); }
 
-uint64_t JobRun::SampleCount() const {
-  if (HasStream()) return muster::SamplesOf(stream_.known());
-  return journal_.environment ? journal_.environment->samples : 0;
-}
+uint64_t JobRun::SampleCount() const { return SampleCountOf(journal_, stream_.known()); }
 
 uint64_t JobRun::PositionOf(Step step) const {
   return static_cast<uint64_t>(step.value()) * StepsOfStream().samples;
@@ -33,12 +30,6 @@ uint64_t JobRun::PositionOf(Step step) const {
 
 bool JobRun::NeedsReader() const {
   return HasStream() && !NeedsNoMore(StepsOfStream(), stream_.known());
-}
-
-std::optional<MemberId> JobRun::Reader() const {
-  for (const auto& [id, live] : membership_.live())
-    if (live.member.role == Role::kReader) return id;
-  return std::nullopt;
 }
 
 // ---- what the reader says
@@ -87,11 +78,10 @@ void JobRun::LetReaderGo() {
   if (!HasStream() || NeedsReader() || journal_.placements.erase(kReaderName) == 0) return;
   gives_up_places_ = true;
   Persist();
-  const std::string why = "all samples that the job uses are in its spool";
   if (const std::optional<MemberId> reader = Reader();
       reader && membership_.Evict(*reader, kExitDone).value_or(false))
-    Do(ToMember{*reader, Leave{leadership_.term, kExitDone, why, leadership_.cluster}});
-  Say("process", absl::StrCat(kReaderName, " has left: ", why));
+    Do(ToMember{*reader, Leave{leadership_.term, kExitDone, kAllIsSpooled, leadership_.cluster}});
+  Say("process", absl::StrCat(kReaderName, " has left: ", kAllIsSpooled));
 }
 
 // ---- what the reader is told
@@ -180,11 +170,14 @@ bool JobRun::StopsForWantOfData() const {
 }
 
 bool JobRun::StandsForWantOfData() const {
-  if (!HasStream()) return false;
-  const bool is_active =
-      journal_.view && !journal_.resumes && !change_ && journal_.view->number == journal_.number;
+  return journal_.view && !journal_.resumes && !change_ &&
+         journal_.view->number == journal_.number && LacksSamples();
+}
+
+// The open step is none that is known.
+bool JobRun::LacksSamples() const {
   const Step open = ledger_.recorded();
-  return is_active && open < EndStep() && !KnownStep(StepsOfStream(), stream_.known(), open);
+  return HasStream() && open < EndStep() && !KnownStep(StepsOfStream(), stream_.known(), open);
 }
 
 // Whatever ended the start before this one there, such as a step that was not finite, has ended it.
@@ -219,12 +212,9 @@ void JobRun::EndWithoutSegments() {
       kExitFailed);
 }
 
-// "step 41 waits for samples of the stream, of which 2,620 have come"
+// "step 41 waits for the stream, of which 2620 samples have come"
 std::string JobRun::WaitsForStream() const {
-  const Step open = ledger_.recorded();
-  const bool waits = HasStream() && journal_.phase == JobPhase::kRunning && open < EndStep() &&
-                     !KnownStep(StepsOfStream(), stream_.known(), open);
-  if (!waits) return "";
+  if (journal_.phase != JobPhase::kRunning || !LacksSamples()) return "";
   const Placement* placement = PlacementOf(journal_, kReaderName);
   const std::string& host = journal_.spec.runtime.stream.host;
   const std::string room = placement == nullptr || placement->host
@@ -232,8 +222,8 @@ std::string JobRun::WaitsForStream() const {
                                : absl::StrCat("; ", kReaderName, " waits for a free slot",
                                               host.empty() ? "" : absl::StrCat(" on host ", host));
   return absl::StrCat(
-      "step ", open.value(), " waits for the stream, of which ", SamplesText(stream_.positions()),
-      stream_.positions() == 1 ? " has come" : " have come", room,
+      "step ", ledger_.recorded().value(), " waits for the stream, of which ",
+      SamplesText(stream_.positions()), stream_.positions() == 1 ? " has come" : " have come", room,
       is_older_ ? "; no more is taken, since a member knows of more than the journal" : "");
 }
 

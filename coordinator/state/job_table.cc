@@ -15,7 +15,7 @@ const JobJournal& JournalOf(const std::variant<StoredJob, JobRun>& job) {
 
 bool NeedsReader(const StoredJob& job) {
   const TrainingSpec& training = job.journal.spec.training;
-  return IsStreamed(training) && !NeedsNoMore(StepsOf(training), StreamFacts(job.stream).known());
+  return IsStreamed(training) && !NeedsNoMore(StepsOf(training), job.stream.known());
 }
 
 }  // namespace

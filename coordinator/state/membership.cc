@@ -46,6 +46,12 @@ std::optional<int> Membership::EvictedWith(Incarnation member) const {
 
 void Membership::Ban(Incarnation member) { evicted_.try_emplace(member, kExitFailed); }
 
+std::optional<MemberId> Membership::OnlyOf(Role role) const {
+  for (const auto& [id, live] : live_)
+    if (live.member.role == role) return id;
+  return std::nullopt;
+}
+
 bool Membership::AllLive(const std::vector<MemberId>& members) const {
   return std::all_of(members.begin(), members.end(),
                      [&](const MemberId& id) { return IsLive(id); });

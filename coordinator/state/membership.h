@@ -43,6 +43,8 @@ class Membership {
     const auto it = count_.find(role);
     return it == count_.end() ? 0 : it->second;
   }
+  // The one of a role of which there is one at most; nothing: nobody.
+  std::optional<MemberId> OnlyOf(Role role) const;
   ViewNumber HighestSealed() const;
   // Another number than before: somebody came or went, or an agent told of an end.
   int64_t revision() const { return revision_; }

@@ -4,302 +4,18 @@
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <memory>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/state/places.h"
+#include "coordinator/state/room.h"
 #include "lib/base/plural.h"
 
 namespace muster::coordinator {
 namespace {
 
-using NodePairs = std::set<std::pair<std::string, std::string>>;
-
-using Devices = std::vector<std::string>;
-
-// A host, and what is left of it while places are given away.
-struct Host {
-  std::shared_ptr<const HostRoom> room{};  // of all copies, as trials make many
-  int32_t node = 0;                        // a number for it
-  int32_t free = 0;
-  bool takes_new = true;
-  bool heeds_holders = true;  // else as it will be when they have ended
-  std::vector<bool> taken{};  // of its devices
-  int32_t free_devices = 0;
-
-  bool IsFree(size_t device) const {
-    return !taken[device] && !(heeds_holders && room->held.contains(room->devices[device]));
-  }
-  void CountFreeDevices() {
-    free_devices = 0;
-    for (size_t i = 0; i < taken.size(); ++i) free_devices += IsFree(i) ? 1 : 0;
-  }
-  void Mark(const Devices& devices, bool is_taken) {
-    for (const std::string& id : devices)
-      for (size_t i = 0; i < taken.size(); ++i)
-        if (room->devices[i] == id) taken[i] = is_taken;
-    if (!devices.empty()) CountFreeDevices();
-  }
-  Devices FreeDevices() const {
-    Devices ids;
-    for (size_t i = 0; i < taken.size(); ++i)
-      if (IsFree(i)) ids.push_back(room->devices[i]);
-    return ids;
-  }
-  // Workers that need so many devices each.
-  int32_t Fits(int32_t devices_each) const {
-    const int32_t slots = std::max(0, free);
-    if (devices_each == 0 || slots == 0) return slots;
-    return std::min(slots, free_devices / devices_each);
-  }
-};
-
-bool TakesNew(const Host& host) { return host.takes_new && !host.room->drains; }
-
-const Devices& DevicesOf(const PlacedJob& job, const std::string& member) {
-  static const Devices kNone;
-  const auto it = job.devices.find(member);
-  return it == job.devices.end() ? kNone : it->second;
-}
-
-// The hosts, and what is left of them while places are given away. There may be thousands of them,
-// and of jobs that wait and are each asked about: what hosts have together is counted once.
-class Room {
- public:
-  Room(const std::vector<HostRoom>& hosts, const std::vector<PlacedJob>& running) {
-    std::map<std::string, int32_t> nodes;
-    for (const HostRoom& room : hosts) {
-      const auto count = static_cast<int32_t>(nodes.size());
-      hosts_.push_back({.room = std::make_shared<const HostRoom>(room),
-                        .node = nodes.try_emplace(room.node, count).first->second,
-                        .free = room.slots,
-                        .takes_new = room.takes_new,
-                        .taken = std::vector<bool>(room.devices.size(), false)});
-      hosts_.back().CountFreeDevices();
-    }
-    std::sort(hosts_.begin(), hosts_.end(),
-              [](const Host& a, const Host& b) { return a.room->name < b.room->name; });
-    for (const PlacedJob& job : running)
-      for (const auto& [member, host] : job.placed) Take(host, DevicesOf(job, member));
-  }
-
-  bool empty() const {
-    return std::none_of(hosts_.begin(), hosts_.end(),
-                        [](const Host& host) { return TakesNew(host); });
-  }
-  // It may come back with room for those who wait.
-  bool is_one_away() const {
-    return std::any_of(hosts_.begin(), hosts_.end(),
-                       [](const Host& host) { return !host.takes_new && !host.room->drains; });
-  }
-  const std::vector<Host>& hosts() const { return hosts_; }  // by name
-  // Of that name among them; nothing: there is none.
-  std::optional<size_t> IndexOf(const std::string& name) const {
-    const auto it = std::lower_bound(
-        hosts_.begin(), hosts_.end(), name,
-        [](const Host& host, const std::string& n) { return host.room->name < n; });
-    if (it == hosts_.end() || it->room->name != name) return std::nullopt;
-    return static_cast<size_t>(it - hosts_.begin());
-  }
-  const Host* Find(const std::string& name) const {
-    const std::optional<size_t> index = IndexOf(name);
-    return index ? &hosts_[*index] : nullptr;
-  }
-  // Hosts that are away count: they come back, or are lost before long and not listed any more.
-  int32_t SlotsFor(const std::set<std::string>& left_out) const {
-    return SumsFor(left_out, 0).slots;
-  }
-  int32_t MostWorkersFor(const std::set<std::string>& left_out, int32_t devices_each) const {
-    return SumsFor(left_out, devices_each).most_workers;
-  }
-  size_t MostDevicesFor(const std::set<std::string>& left_out) const {
-    return SumsFor(left_out, 0).most_devices;
-  }
-  int32_t FreeFor(const std::set<std::string>& left_out, int32_t devices_each = 0) const {
-    return SumsFor(left_out, devices_each).free;
-  }
-  // Free slots can be added up; devices cannot.
-  bool Holds(const QueuedJob& job) const {
-    const int32_t others = job.servers + job.followers + job.readers;
-    return FreeFor(job.left_out) >= job.workers_min + others &&
-           FreeFor(job.left_out, job.devices_each) >= job.workers_min + job.followers;
-  }
-  // On a host that is not known any more nothing is taken, or given back.
-  void Take(const std::string& name, const Devices& devices) {
-    if (const std::optional<size_t> index = IndexOf(name)) Change(*index, devices, true);
-  }
-  void TakeAt(size_t index, const Devices& devices) { Change(index, devices, true); }
-  void GiveBack(const std::string& name, const Devices& devices) {
-    if (const std::optional<size_t> index = IndexOf(name)) Change(*index, devices, false);
-  }
-  // As it will be when the processes have ended that nobody wants any more.
-  Room WithoutHolders() const {
-    Room room = *this;
-    room.sums_ = {};
-    for (Host& host : room.hosts_) {
-      host.heeds_holders = false;
-      host.CountFreeDevices();
-    }
-    return room;
-  }
-  // As it will be when nobody is there any more, and who is away has come back.
-  Room Emptied() const {
-    Room room = *this;
-    room.sums_ = {};
-    for (Host& host : room.hosts_) {
-      host.free = host.room->slots;
-      host.taken.assign(host.taken.size(), false);
-      host.takes_new = true;
-      host.heeds_holders = false;
-      host.CountFreeDevices();
-    }
-    return room;
-  }
-
- private:
-  // Of all hosts that are not left out, for workers that need so many devices each.
-  struct Sums {
-    int32_t slots = 0;
-    int32_t most_workers = 0;
-    size_t most_devices = 0;
-    int32_t free = 0;
-  };
-  // Until something else is taken. Most jobs leave out the same hosts.
-  struct KnownSums {
-    std::set<std::string> left_out{};
-    std::map<int32_t, Sums> by_devices{};
-  };
-
-  void Change(size_t index, const Devices& devices, bool is_taken) {
-    sums_ = {};
-    Host& host = hosts_[index];
-    host.free += is_taken ? -1 : 1;
-    host.Mark(devices, is_taken);
-  }
-  const Sums& SumsFor(const std::set<std::string>& left_out, int32_t devices_each) const {
-    if (sums_.left_out != left_out) sums_ = {.left_out = left_out};
-    const auto [it, is_new] = sums_.by_devices.try_emplace(devices_each);
-    if (is_new) it->second = Count(left_out, devices_each);
-    return it->second;
-  }
-  Sums Count(const std::set<std::string>& left_out, int32_t devices_each) const {
-    Sums sums;
-    for (const Host& host : hosts_) {
-      if (left_out.contains(host.room->name)) continue;
-      if (TakesNew(host)) sums.free += host.Fits(devices_each);
-      if (host.room->drains) continue;
-      sums.slots += host.room->slots;
-      sums.most_workers += MostWorkersOn(*host.room, devices_each);
-      sums.most_devices = std::max(sums.most_devices, host.room->devices.size());
-    }
-    return sums;
-  }
-
-  std::vector<Host> hosts_;
-  mutable KnownSums sums_;
-};
-
-bool IsServer(const std::string& name) { return name.rfind("server-", 0) == 0; }
-Role RoleOf(const std::string& name) {
-  if (name == kReaderName) return Role::kReader;
-  return IsServer(name) ? Role::kServer : name == kFollowerName ? Role::kFollower : Role::kWorker;
-}
-
-// Where the members of one job are, while more of them are placed.
-class Places {
- public:
-  Places(const Room& room, std::set<std::string> left_out,
-         const std::map<std::string, std::string>& placed, NodePairs apart = {})
-      : left_out_(std::move(left_out)), apart_(std::move(apart)) {
-    for (const auto& [member, host] : placed)
-      if (const std::optional<size_t> index = room.IndexOf(host))
-        placed_.emplace_back(*index, RoleOf(member));
-  }
-
-  // The workers of a job fill one node after the other, so that their ranks are consecutive there;
-  // its servers are spread. Who needs no devices leaves hosts with devices to others. Nothing: no
-  // host has room.
-  struct Given {
-    std::string host;
-    Devices devices;
-  };
-  // `only`: on no other host; empty: on any.
-  std::optional<Given> Give(Room& room, Role role, int32_t devices, const std::string& only = "") {
-    // The smallest is the best; of equal ones the first by name.
-    using Key = std::tuple<int32_t, int32_t, int32_t, int32_t>;
-    if (on_host_.empty()) Look(room);
-    // After a restart: a host that has not come back yet may be one that others cannot reach.
-    if (!apart_.empty() && nodes_.count("") > 0) return std::nullopt;
-    const std::vector<Host>& hosts = room.hosts();
-    std::optional<std::pair<Key, size_t>> best;
-    for (size_t i = 0; i < hosts.size(); ++i) {
-      const Host& host = hosts[i];
-      const int32_t fits = host.Fits(devices);
-      const Here& here = on_host_[i];
-      const bool is_apart = IsInViews(role) && IsKeptApart(host.room->node);
-      const bool is_other = !only.empty() && host.room->name != only;
-      if (fits <= 0 || !TakesNew(host) || here.is_left_out || is_apart || is_other) continue;
-      const bool is_known = has_workers_[static_cast<size_t>(host.node)];
-      const bool wastes = devices == 0 && !host.room->devices.empty();
-      const Key key = role != Role::kServer ? Key{!is_known, here.workers == 0, wastes, -fits}
-                                            : Key{here.servers, 0, wastes, -fits};
-      if (!best || key < best->first) best = {key, i};
-    }
-    if (!best) return std::nullopt;
-    const size_t index = best->second;
-    Devices ids;
-    if (devices > 0) ids = hosts[index].FreeDevices();
-    ids.resize(static_cast<size_t>(devices));
-    room.TakeAt(index, ids);
-    Count(room, index, role);
-    return Given{hosts[index].room->name, std::move(ids)};
-  }
-
- private:
-  struct Here {
-    int32_t workers = 0, servers = 0;
-    bool is_left_out = false;
-  };
-
-  bool IsKeptApart(const std::string& node) const {
-    return std::any_of(apart_.begin(), apart_.end(), [&](const auto& pair) {
-      return (pair.first == node && nodes_.count(pair.second) > 0) ||
-             (pair.second == node && nodes_.count(pair.first) > 0);
-    });
-  }
-  // Most jobs need no place, and it is done for none of these.
-  void Look(const Room& room) {
-    on_host_.resize(room.hosts().size());
-    has_workers_.resize(room.hosts().size(), false);
-    for (const std::string& name : left_out_)
-      if (const std::optional<size_t> index = room.IndexOf(name))
-        on_host_[*index].is_left_out = true;
-    for (const auto& [index, role] : std::exchange(placed_, {})) Count(room, index, role);
-  }
-  void Count(const Room& room, size_t index, Role role) {
-    const Host& host = room.hosts()[index];
-    if (!IsInViews(role)) return;  // it talks to no peer
-    if (!host.room->name.empty()) nodes_.insert(host.room->node);
-    if (role == Role::kServer) {
-      ++on_host_[index].servers;
-      return;
-    }
-    ++on_host_[index].workers;
-    has_workers_[static_cast<size_t>(host.node)] = true;
-  }
-
-  const std::set<std::string> left_out_;
-  const NodePairs apart_;
-  std::vector<std::pair<size_t, Role>> placed_;  // hosts of those that were before the first look
-  std::set<std::string> nodes_;                  // of all members
-  std::vector<Here> on_host_;                    // in the order of the room
-  std::vector<bool> has_workers_;                // by node
-};
-
 std::string Slots(int32_t count) { return Plural(count, "slot"); }
 
-int32_t OthersOf(const QueuedJob& job) { return job.servers + job.followers + job.readers; }
 int32_t LeastOf(const QueuedJob& job) { return job.workers_min + OthersOf(job); }
 
 // What comes first has the lesser one.
@@ -317,12 +33,10 @@ std::vector<Job> InOrder(std::vector<Job> jobs) {
   return jobs;
 }
 
-bool UsesDevices(Role role) { return role != Role::kServer && role != Role::kReader; }
-
 // Devices that a member needs.
 template <class Job>
 int32_t NeedOf(const Job& job, Role role) {
-  return UsesDevices(role) ? job.devices_each : 0;
+  return RunsTask(role) ? job.devices_each : 0;
 }
 
 // The only host that it may be on; empty: any.
@@ -475,7 +189,7 @@ class Decider {
     // Who needs none would take the slot that a worker needs for its devices.
     if (job.devices_each > 0)
       std::stable_partition(waiting.begin(), waiting.end(),
-                            [](const MemberToPlace& member) { return UsesDevices(member.role); });
+                            [](const MemberToPlace& member) { return RunsTask(member.role); });
     // Of samples that have come something can be made without a reader, and nothing without the
     // others. One that is bound to a host would find no slot there any more.
     if (HostFor(job, Role::kReader).empty())

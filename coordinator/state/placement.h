@@ -36,6 +36,9 @@ inline bool Takes(const HostRoom& room, const std::string& name_space) {
   return room.name_space.empty() || room.name_space == name_space;
 }
 
+// The lesser name first.
+using NodePairs = std::set<std::pair<std::string, std::string>>;
+
 struct MemberToPlace {
   std::string name;
   Role role = Role::kWorker;
@@ -56,8 +59,7 @@ struct PlacedJob {
   std::set<std::string> leaving{};  // those of them that were told to
   bool may_shrink = false;          // for others: its steps go on
   bool may_grow = false;
-  // Pairs of nodes: it has members on one of the two only.
-  std::set<std::pair<std::string, std::string>> apart{};
+  NodePairs apart{};  // it has members on one of the two only
   int32_t priority = 0;
   std::string name_space{};
   bool stops = false;  // it was told to: all its places come free
@@ -83,6 +85,10 @@ struct QueuedJob {
   int32_t readers = 0;        // none, or one, which needs none
   std::string reader_host{};  // on no other it is placed; empty: on any
 };
+
+inline int32_t OthersOf(const QueuedJob& job) {  // than workers
+  return job.servers + job.followers + job.readers;
+}
 
 struct PlacementInput {
   std::vector<HostRoom> hosts;

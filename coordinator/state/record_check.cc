@@ -7,6 +7,7 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/recent_steps.h"
+#include "coordinator/state/stored_job.h"
 #include "lib/base/plural.h"
 #include "lib/domain/validation.h"
 
@@ -136,9 +137,7 @@ std::optional<RecordFault> FaultOf(const StepRecord& record, const JobJournal& j
                                    const StreamKnown& stream, Step recorded,
                                    const MeasureSums* fact) {
   const TrainingSpec& training = job.spec.training;
-  const uint64_t n = !job.environment       ? 0
-                     : IsStreamed(training) ? SamplesOf(stream)
-                                            : job.environment->samples;
+  const uint64_t n = SampleCountOf(job, stream);
   const int64_t steps = job.environment ? TotalSteps(training, n) : 0;
   if (std::string why = WhyNotStep(record, steps, recorded); !why.empty())
     return RecordFault{"their steps are not those that come next", std::move(why)};

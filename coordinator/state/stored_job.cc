@@ -31,7 +31,7 @@ JobStatus StatusOf(const StoredJob& job) {
   JobStatus status;
   status.job = job.journal;
   status.step = job.recorded;
-  status.steps = TotalStepsOf(job.journal, StreamFacts(job.stream).known());
+  status.steps = TotalStepsOf(job.journal, job.stream.known());
   if (IsStreamed(job.journal.spec.training))
     status.stream = StatusOf(job.stream, job.journal.spec.training.data);
   for (const Manifest& m : job.manifests) status.checkpoints.emplace_back(m.lineage, m.step);
@@ -39,6 +39,11 @@ JobStatus StatusOf(const StoredJob& job) {
   status.waits_for = job.waits_for;
   if (!job.waits_for.empty()) status.job.reason = job.waits_for;
   return status;
+}
+
+uint64_t SampleCountOf(const JobJournal& job, const StreamKnown& stream) {
+  if (!job.environment) return 0;
+  return IsStreamed(job.spec.training) ? SamplesOf(stream) : job.environment->samples;
 }
 
 int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream) {

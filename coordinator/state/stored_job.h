@@ -25,6 +25,8 @@ struct StoredJob {
 };
 
 JobStatus StatusOf(const StoredJob& job);
+// How many samples its data has, as far as is known; 0: its numeric environment is not.
+uint64_t SampleCountOf(const JobJournal& job, const StreamKnown& stream);
 // How many steps it has in all, as far as is known; 0: that is not known yet.
 int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream);
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "lib/base/status.h"
 
 namespace muster::coordinator {
 namespace {
@@ -30,25 +31,24 @@ absl::StatusOr<bool> StreamFacts::Take(const Spooled& told, Incarnation reader) 
   const bool has_news = told.count > 0 && !IsKnown(*this, fact);
   if (has_news && end)
     return DoesNotGoOn("it names samples behind the end of the stream, which is ", *end);
-  std::vector<SpoolSegment> segments = rows_.segments;
   if (has_news) {
-    if (segments.empty() && fact.first != 0)
+    const std::vector<SpoolSegment>& all = segments();
+    if (all.empty() && fact.first != 0)
       return DoesNotGoOn("it begins with position ", fact.first, ", and none is known yet");
-    const bool is_new = segments.empty() || fact.number > segments.back().number;
-    if (is_new && segments.size() >= kMostSpoolSegments)
+    const bool is_new = all.empty() || fact.number > all.back().number;
+    if (is_new && all.size() >= kMostSpoolSegments)
       return absl::ResourceExhaustedError(absl::StrCat(
-          "the spool has ", segments.size(), " segments, and no more can be kept track of"));
-    if (absl::Status added = AddFacts(segments, {fact}); !added.ok()) return added;
+          "the spool has ", all.size(), " segments, and no more can be kept track of"));
+    MUSTER_RETURN_IF_ERROR(AddFacts(rows_.segments, {fact}));
   }
-  const uint64_t positions = segments.empty() ? 0 : segments.back().end();
-  if (told.end && (told.first + told.count != positions || (end && *end != positions)))
+  // What was added is the last, and ends there: an error here leaves all as it was.
+  if (told.end && (told.first + told.count != positions() || (end && *end != positions())))
     return DoesNotGoOn("it says that the stream ends at ", told.first + told.count,
-                       ", and the samples that are known end at ", positions);
+                       ", and the samples that are known end at ", positions());
   const bool ends = told.end && !end;
   if (!has_news && !ends) return false;
-  rows_.segments = std::move(segments);
   rows_.mark.place = told.place;
-  if (ends) rows_.mark.end = positions;
+  if (ends) rows_.mark.end = positions();
   return true;
 }
 
@@ -62,14 +62,14 @@ std::vector<SpoolSegment> StreamFacts::Trim(uint64_t position) {
 uint64_t SampleBytesOf(const DataSpec& data) { return StreamSampleBytes(data).value_or(1); }
 
 StreamStatus StatusOf(const StreamRows& rows, const DataSpec& data) {
-  const StreamFacts facts(rows);
-  StreamStatus status{.positions = facts.positions(),
+  StreamStatus status{.positions = rows.positions(),
                       .end = rows.mark.end,
-                      .trimmed = facts.trimmed(),
+                      .trimmed = rows.trimmed(),
                       .segments = rows.segments.size(),
                       .file = rows.mark.place.file};
+  const uint64_t sample_bytes = SampleBytesOf(data);
   for (const SpoolSegment& segment : rows.segments)
-    status.spool_bytes += SpoolFileBytes(segment.count, SampleBytesOf(data));
+    status.spool_bytes += SpoolFileBytes(segment.count, sample_bytes);
   return status;
 }
 

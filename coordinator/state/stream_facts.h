@@ -26,6 +26,12 @@ struct StreamRows {
   std::vector<SpoolSegment> segments{};  // in their order
   StreamMark mark{};
   bool operator==(const StreamRows&) const = default;
+
+  // Positions below it are facts.
+  uint64_t positions() const { return segments.empty() ? 0 : segments.back().end(); }
+  // Positions below it are not kept any more.
+  uint64_t trimmed() const { return segments.empty() ? 0 : segments.front().first; }
+  StreamKnown known() const { return {positions(), mark.end}; }
 };
 
 class StreamFacts {
@@ -34,11 +40,9 @@ class StreamFacts {
 
   const StreamRows& rows() const { return rows_; }
   const std::vector<SpoolSegment>& segments() const { return rows_.segments; }
-  // Positions below it are facts.
-  uint64_t positions() const { return rows_.segments.empty() ? 0 : rows_.segments.back().end(); }
-  // Positions below it are not kept any more.
-  uint64_t trimmed() const { return rows_.segments.empty() ? 0 : rows_.segments.front().first; }
-  StreamKnown known() const { return {positions(), rows_.mark.end}; }
+  uint64_t positions() const { return rows_.positions(); }
+  uint64_t trimmed() const { return rows_.trimmed(); }
+  StreamKnown known() const { return rows_.known(); }
   // No segment has this number or a higher one.
   int64_t next_segment() const {
     return rows_.segments.empty() ? 0 : rows_.segments.back().number + 1;

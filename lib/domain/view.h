@@ -20,6 +20,9 @@ namespace muster {
 enum class Role { kWorker, kServer, kFollower, kReader };
 inline constexpr char kFollowerName[] = "follower-0";
 inline constexpr char kReaderName[] = "reader-0";
+// Its program is the worker's, which has LibTorch and the job's task; that of others is the
+// server's.
+inline bool RunsTask(Role role) { return role == Role::kWorker || role == Role::kFollower; }
 inline bool IsInViews(Role role) { return role == Role::kWorker || role == Role::kServer; }
 
 struct MemberId {

@@ -69,7 +69,7 @@ struct JobStore {
   std::map<std::pair<LineageNumber, Step>, MeasureSums> facts;      // of a follower
   coordinator::StreamRows stream;
 
-  StreamKnown known() const { return coordinator::StreamFacts(stream).known(); }
+  StreamKnown known() const { return stream.known(); }
   bool ended() const { return journal && coordinator::Ended(journal->phase); }
   std::vector<StepRecord> Records() const;
   // The step after the last one that the current lineage has recorded without a gap.

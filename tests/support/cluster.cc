@@ -345,7 +345,7 @@ TestMember::TestMember(LoopNetwork& network, const std::string& coordinator,
       }) {
   if (!options.fail_at.empty()) MUSTER_CHECK(failpoints_.Arm(options.fail_at).ok());
   const bool is_in_views = IsInViews(options.role);
-  const bool computes = options.role == Role::kWorker || options.role == Role::kFollower;
+  const bool computes = RunsTask(options.role);
   if (is_in_views)
     listener_ = transport_
                     ->Listen(absl::StrCat(options.name, ":0"),

@@ -152,8 +152,7 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   parts.transport = &transport;
   parts.events = events_;
   parts.next_link = next_link_;
-  const bool computes = options_.role == Role::kWorker || options_.role == Role::kFollower;
-  parts.train = computes ? &port_ : nullptr;
+  parts.train = RunsTask(options_.role) ? &port_ : nullptr;
   parts.copied = &copied_;
   parts.metrics = metrics_.get();
   parts.failpoints = &failpoints_;
