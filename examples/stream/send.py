@@ -4,7 +4,7 @@
 usage: send.py SOCKET [--count N] [--rate SAMPLES_PER_SECOND]
 
 It may be stopped and started again at any time: the job's reader says with which sample to go on. What it has not said to
-be safe is kept, and sent again where a connection breaks.
+be safe is kept, and sent again where a connection breaks. It ends when the reader says that it takes no more.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import time
 
 MAGIC = b'MSTRSTM1'
 SAMPLE, END = b'\1', b'\2'
+DONE = 2**64 - 1  # an answer: the job takes no more, and all that it uses is safe
 MOST_KEPT = 10000  # samples that are not safe yet; then it waits
 CONNECT_AGAIN = 0.2  # seconds
 
@@ -29,6 +30,7 @@ class Sender:
         self.path, self.sample_bytes, self.wait = path, sample_bytes, wait
         self.kept = collections.deque()  # samples that are not safe, oldest first
         self.safe = 0  # so many are
+        self.done = False  # the reader takes no more
         self.connection = None
         self.connect()
         self.safe = self.asked  # whatever came before us is not ours to keep
@@ -62,11 +64,15 @@ class Sender:
 
     def hear(self, wait):
         """What is said to be safe by now."""
-        while select.select([self.connection], [], [], wait)[0]:
+        while not self.done and select.select([self.connection], [], [], wait)[0]:
             self.learn(struct.unpack('<Q', self.read(8))[0])
             wait = 0
 
     def learn(self, positions):
+        if positions == DONE:
+            self.done = True
+            self.kept.clear()
+            return
         while self.safe < positions and self.kept:
             self.kept.popleft()
             self.safe += 1
@@ -85,7 +91,7 @@ class Sender:
         try:
             self.connection.sendall(SAMPLE + sample)
             self.hear(0)
-            while len(self.kept) >= MOST_KEPT:
+            while len(self.kept) >= MOST_KEPT and not self.done:
                 self.hear(1)
         except OSError:
             self.again_until_it_works()
@@ -100,11 +106,11 @@ class Sender:
                 pass
 
     def end(self):
-        """Says that there is no more, until the reader, which leaves once it has noted that, does not come again."""
-        while True:
+        """Says that there is no more, until the reader has noted that, or does not come again."""
+        while not self.done:
             try:
                 self.connection.sendall(END)
-                while True:
+                while not self.done:
                     self.hear(1)
             except OSError:
                 try:
@@ -130,17 +136,18 @@ def main():
         sender = Sender(given.socket, len(sample_at(0)), given.wait)
         for position in range(sender.safe, given.count):
             sender.send(sample_at(position))
+            if sender.done:
+                return print(f'the job takes no more: all that it uses of the first {position + 1} samples is safe')
             if given.rate > 0:
                 time.sleep(1 / given.rate)
     except TimeoutError as error:
         sys.exit(str(error))
     sender.wait = min(given.wait, 5)
     sender.end()
-    if sender.kept:
+    if not sender.done:
         # A reader that died just after all was noted does not come again to say so.
-        sys.exit(f'the reader has gone, and has not said that the last {len(sender.kept)} samples are safe. They are if '
-                 f'`muster status` says that the stream has ended with {given.count} samples; else start this again when '
-                 'the job goes on')
+        sys.exit('the reader has gone, and has not said that the end is noted. It is if `muster status` says that the '
+                 f'stream has ended with {given.count} samples; else start this again when the job goes on')
     print(f'all {given.count} samples are safe')
 
 

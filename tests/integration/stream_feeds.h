@@ -60,6 +60,8 @@ class SocketFeed {
   const std::vector<uint64_t>& greetings() const { return greetings_; }
   // The largest answer; answers that shrink, or come for what was not sent, fail the test.
   uint64_t answered() const { return answered_; }
+  // It was told that no more are taken.
+  bool is_done() const { return is_done_; }
 
  private:
   void Run();
@@ -75,6 +77,7 @@ class SocketFeed {
   std::vector<uint64_t> greetings_;
   uint64_t sent_ = 0;
   std::atomic<uint64_t> answered_{0};
+  std::atomic<bool> is_done_{false};
   std::thread thread_;
 };
 

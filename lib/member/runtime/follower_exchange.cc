@@ -12,7 +12,7 @@ FollowerExchange::FollowerExchange(ExchangeOptions options, const ExchangeParts&
 
 FollowerExchange::~FollowerExchange() = default;
 
-void FollowerExchange::End() {
+void FollowerExchange::End(const Quit&) {
   parts().train->abandoned = std::numeric_limits<int64_t>::max();
   parts().train->box.Close();
 }

@@ -23,7 +23,7 @@ class FollowerExchange final : public LoneExchange {
   void Learn(const JobIs& job) override;
   void HandleOwn(Event event) override;
   void NoteWhatWeDo() override;
-  void End() override;
+  void End(const Quit&) override;
 
   void Handle(Prepared event);
   void Handle(StateMeasured event);

@@ -38,7 +38,7 @@ int LoneExchange::Run() {
   progress_.Rests();
   life_signs_.SayTo(nullptr);
   LogLeaving(*quit_);
-  End();
+  End(*quit_);
   return quit_->exit_code;
 }
 

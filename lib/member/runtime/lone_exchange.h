@@ -39,8 +39,8 @@ class LoneExchange {
   virtual void HandleOwn(Event event) = 0;
   // What it does goes to the life signs.
   virtual void NoteWhatWeDo() = 0;
-  // The last that Run does.
-  virtual void End() = 0;
+  // The last that Run does: the process ends so.
+  virtual void End(const Quit& quit) = 0;
 
   // There is a machine from now on.
   void BecomeMember();

@@ -79,13 +79,16 @@ class ReaderExchange::Reading {
           progress.Rests();
           events->Post(ReadingEnded{why});
         }) {}
-  ~Reading() {
-    loop_.Stop();
-    thread_.join();
-  }
+  ~Reading() { End(/*is_done=*/false); }
   Reading(const Reading&) = delete;
   Reading& operator=(const Reading&) = delete;
 
+  // `is_done`: as of a StreamReaderLoop.
+  void End(bool is_done) {
+    if (!thread_.joinable()) return;
+    loop_.Stop(is_done);
+    thread_.join();
+  }
   void Post(ToStreamReader message) { loop_.Post(std::move(message)); }
 
  private:
@@ -102,7 +105,10 @@ ReaderExchange::ReaderExchange(ExchangeOptions options, const ExchangeParts& par
 ReaderExchange::~ReaderExchange() = default;
 
 // Nobody reads after the process has said that it leaves.
-void ReaderExchange::End() { reading_.reset(); }
+void ReaderExchange::End(const Quit& quit) {
+  if (reading_ != nullptr) reading_->End(quit.exit_code == kExitDone);
+  reading_.reset();
+}
 
 void ReaderExchange::Learn(const JobIs& job) {
   const absl::StatusOr<uint64_t> bytes = SampleBytesOf(job);

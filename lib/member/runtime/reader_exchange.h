@@ -29,7 +29,7 @@ class ReaderExchange final : public LoneExchange {
   void Learn(const JobIs& job) override;
   void HandleOwn(Event event) override;
   void NoteWhatWeDo() override;
-  void End() override;
+  void End(const Quit& quit) override;
 
   void Handle(const StreamSpooled& event);
   void Handle(const ReadingEnded& event);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
+#include "lib/spool/state/sender_bytes.h"
 
 namespace muster {
 namespace {
@@ -24,7 +25,8 @@ void StreamReaderLoop::Post(std::variant<SpoolFrom, AckSpooled> message) {
   parts_.source->Wake();
 }
 
-void StreamReaderLoop::Stop() {
+void StreamReaderLoop::Stop(bool is_done) {
+  is_done_ = is_done;
   messages_.Close();
   parts_.source->Wake();
 }
@@ -39,6 +41,7 @@ absl::Status StreamReaderLoop::Run() {
     for (auto message = messages_.TakeUntil(parts_.clock->Now() + wait); message;
          message = messages_.TryTake())
       std::visit([&](auto& said) { Handle(std::move(said)); }, *message);
+    if (stops && is_done_ && !ended_) parts_.source->Answer(kStreamIsDone);
     if (stops) break;
     Handle(TimePassed{});
     if (wanted_ > 0 && !ended_ && !messages_.closed()) TakeFromSource();

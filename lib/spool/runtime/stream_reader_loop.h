@@ -2,6 +2,7 @@
 // the coordinator, which others carry. Run takes one thread; Post and Stop are for any.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -34,8 +35,9 @@ class StreamReaderLoop {
   explicit StreamReaderLoop(Parts parts);
 
   void Post(std::variant<SpoolFrom, AckSpooled> message);
-  // What was posted before is still heard.
-  void Stop();
+  // What was posted before is still heard. `is_done`: all samples that the job uses are safe, and
+  // whoever sends them is told so.
+  void Stop(bool is_done);
   // Until it is stopped, which is OK, or cannot go on, as EndReader says. kDataLoss: the source's
   // data is bad (65); kInvalidArgument, kFailedPrecondition: its path can be none (64).
   absl::Status Run();
@@ -58,6 +60,7 @@ class StreamReaderLoop {
   uint64_t wanted_ = 0;   // samples of the source; 0: none
   absl::Status started_;  // whether the source could be started
   bool ended_ = false;
+  std::atomic<bool> is_done_ = false;
   absl::Status status_;
 };
 

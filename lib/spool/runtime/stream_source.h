@@ -24,7 +24,8 @@ class StreamSource {
   // Appends up to `most` samples to `samples`, and waits for about `wait` for the first of them.
   // After the end was told it is not called.
   virtual absl::StatusOr<SamplesCame> Take(uint64_t most, Duration wait, std::string& samples) = 0;
-  // Whoever sends them need not keep the first `positions` samples any more.
+  // Whoever sends them need not keep the first `positions` samples any more; with kStreamIsDone
+  // (sender_bytes.h) none at all.
   virtual void Answer(uint64_t positions) = 0;
   // Take, now or the next time, does not wait. Any thread.
   virtual void Wake() = 0;

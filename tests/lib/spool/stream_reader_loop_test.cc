@@ -20,12 +20,14 @@
 #include "lib/spool/runtime/socket_source.h"
 #include "lib/spool/segment.h"
 #include "lib/spool/spool_reader.h"
+#include "lib/spool/state/sender_bytes.h"
 #include "tests/lib/spool/spooled.h"
 
 namespace muster {
 namespace {
 
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -105,7 +107,7 @@ class Running {
     loop_.Post(journal.From());
   }
   ~Running() {
-    loop_.Stop();
+    loop_.Stop(/*is_done=*/false);
     if (thread_.joinable()) thread_.join();
   }
   absl::Status Ended() {
@@ -231,18 +233,19 @@ class AnsweringSource final : public StreamSource {
   absl::StatusOr<SamplesCame> Take(uint64_t, Duration, std::string&) override {
     return SamplesCame{};
   }
-  void Answer(uint64_t positions) override { answered_ = positions; }
+  void Answer(uint64_t positions) override { answers_.push_back(positions); }
   void Wake() override {}
-  uint64_t answered() const { return answered_; }
+  const std::vector<uint64_t>& answers() const { return answers_; }
 
  private:
-  uint64_t answered_ = 0;
+  std::vector<uint64_t> answers_;
 };
 
-TEST_F(StreamReaderLoopTest, TheLastAnswerGoesOutThoughItIsStopped) {
+// What a sender hears of a loop that is stopped so before it has begun.
+std::vector<uint64_t> AnswersOfStopped(const std::string& spool, bool is_done) {
   AnsweringSource source;
   const RealClock clock;
-  StreamReaderLoop loop({.folder = spool_,
+  StreamReaderLoop loop({.folder = spool,
                          .sample_bytes = 3,
                          .writer = {0, 1},
                          .source = &source,
@@ -250,9 +253,17 @@ TEST_F(StreamReaderLoopTest, TheLastAnswerGoesOutThoughItIsStopped) {
                          .tell = [](const Spooled&) {},
                          .told = [](const std::string&) {}});
   loop.Post(SpoolFrom{TermNumber(1), 5, {}, 1, 0, 1000});
-  loop.Stop();
+  loop.Stop(is_done);
   EXPECT_TRUE(loop.Run().ok());
-  EXPECT_EQ(source.answered(), 5u);
+  return source.answers();
+}
+
+TEST_F(StreamReaderLoopTest, TheLastAnswerGoesOutThoughItIsStopped) {
+  EXPECT_THAT(AnswersOfStopped(spool_, /*is_done=*/false), ElementsAre(5));
+}
+
+TEST_F(StreamReaderLoopTest, WhoSendsIsToldThatNoMoreAreTaken) {
+  EXPECT_THAT(AnswersOfStopped(spool_, /*is_done=*/true), ElementsAre(5, kStreamIsDone));
 }
 
 TEST_F(StreamReaderLoopTest, ASpoolThatCannotBeWrittenIsTriedAgain) {
