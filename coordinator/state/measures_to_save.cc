@@ -17,7 +17,6 @@ std::vector<Action> MeasuresToSave(const JobJournal& job, const std::vector<Mani
   const std::vector<TaskMetric> metrics = MetricsIn(job.environment->tensors);
   for (const Manifest& m : committed) {
     if (!OnAncestry(job.lineages, m.lineage, m.step)) continue;
-    const auto record = recent.records.find(BringerOf(job.spec.training.validation, m.step));
     // What a follower says of it is known before the step that brings it.
     const auto fact =
         std::find_if(recent.facts.begin(), recent.facts.end(), [&](const auto& known) {
@@ -27,8 +26,9 @@ std::vector<Action> MeasuresToSave(const JobJournal& job, const std::vector<Mani
     std::vector<Measure> measures;
     if (fact != recent.facts.end())
       measures = MeasuresOf(metrics, fact->second);
-    else if (record != recent.records.end())
-      measures = record->second.measures;
+    else if (const auto* brought =
+                 recent.MeasuresOf(BringerOf(job.spec.training.validation, m.step)))
+      measures = *brought;
     if (auto measure = MeasureFor(rule, ValuesOf(metrics, measures)))
       saves.emplace_back(SaveMeasure{job.id, m.lineage, m.step, *std::move(measure)});
   }

@@ -26,14 +26,26 @@ void RecentSteps::Add(const MeasureFact& fact) {
     facts.erase(added == facts.begin() ? std::next(added) : facts.begin());
 }
 
+const std::vector<Measure>* RecentSteps::MeasuresOf(Step step) const {
+  if (const auto record = records.find(step); record != records.end())
+    return &record->second.measures;
+  const auto it = measures.find(step);
+  return it == measures.end() ? nullptr : &it->second;
+}
+
 void RecentSteps::Void(Step base) {
+  measures.erase(measures.lower_bound(base), measures.end());
   Move(records, records.lower_bound(base), voided_records);
   Move(fingerprints, fingerprints.upper_bound(base), voided_fingerprints);
 }
 
 void RecentSteps::Trim(Step keep) {
-  while (records.size() > kRecentSteps && records.begin()->first < keep)
+  while (records.size() > kRecentSteps && records.begin()->first < keep) {
+    auto& [step, record] = *records.begin();
+    if (!record.measures.empty()) measures[step] = std::move(record.measures);
     records.erase(records.begin());
+  }
+  while (measures.size() > kRecentMeasures) measures.erase(measures.begin());
   while (fingerprints.size() > kRecentSteps) fingerprints.erase(fingerprints.begin());
 }
 

@@ -57,7 +57,8 @@ absl::StatusOr<std::string> ClusterOf(const CheckpointFiles& files, const std::s
   absl::ConsumeSuffix(&name, kTemporarySuffix);
   if (name == kManifestFile || absl::EndsWith(name, absl::StrCat("/", kManifestFile)))
     return ReadManifestCluster(files, file);
-  if (absl::EndsWith(name, absl::StrCat("/", kKeptFile)))
+  if (absl::EndsWith(name, absl::StrCat("/", kKeptFile)) ||
+      absl::EndsWith(name, absl::StrCat("/", kMeasureFile)))
     return ReadManifestCluster(files, absl::StrCat(FolderOf(file), "/", kManifestFile));
   MUSTER_ASSIGN_OR_RETURN(SegmentMeta meta, ReadSegmentMeta(files, file));
   return std::move(meta.cluster);

@@ -65,6 +65,24 @@ TEST(MeasuresToSave, AreToldAgainByACoordinatorThatStartsAlsoOfAJobThatIsOver) {
   }
 }
 
+// Steps may be short and a disk slow.
+TEST(MeasuresToSave, IsKnownWhenTheCheckpointIsCommittedThousandsOfStepsLater) {
+  RecoveredState found = Over(JobPhase::kStopped);
+  RecentSteps& recent = found.recent["job"];
+  for (int64_t step = 19; step < 5000; ++step) {
+    StepRecord record;
+    record.lineage = LineageNumber(1);
+    record.step = Step(step);
+    recent.Add(std::move(record));
+    recent.Trim(Step(step));
+  }
+  EXPECT_EQ(recent.records.count(Step(18)), 0u);
+  const JobJournal& job = found.jobs[0];
+  EXPECT_THAT(SavedIn(MeasuresToSave(job, found.manifests["job"], recent)), ElementsAre("18: 2"));
+  recent.Void(Step(18));
+  EXPECT_THAT(SavedIn(MeasuresToSave(job, found.manifests["job"], recent)), IsEmpty());
+}
+
 TEST(MeasuresToSave, OfWhatIsNotAskedForOrIsDeletedThereIsNone) {
   RecoveredState none = Over(JobPhase::kDone, "");
   RecoveredState deleted = Over(JobPhase::kDone);

@@ -55,6 +55,24 @@ TEST(RecentSteps, TheOldestAreForgottenButNoneThatIsNotRecordedYet) {
 }
 
 // After going back far, what was measured long ago is wanted, and later measures are there.
+TEST(RecentSteps, OfForgottenStepsTheNewestMeasuresAreKept) {
+  const auto many = static_cast<int64_t>(kRecentSteps + kRecentMeasures);
+  RecentSteps recent;
+  for (int64_t step = 0; step <= many; ++step) {
+    StepRecord record;
+    record.step = Step(step);
+    record.measures = {{static_cast<double>(step), 1}};
+    recent.Add(std::move(record));
+    recent.Trim(Step(step));
+  }
+  EXPECT_EQ(recent.measures.size(), kRecentMeasures);
+  EXPECT_EQ(recent.MeasuresOf(Step(0)), nullptr);
+  for (const int64_t step : {int64_t{1}, many}) {
+    ASSERT_NE(recent.MeasuresOf(Step(step)), nullptr) << step;
+    EXPECT_EQ(recent.MeasuresOf(Step(step))->at(0).sum, static_cast<double>(step));
+  }
+}
+
 TEST(RecentSteps, AMeasureThatIsAddedStaysThoughItIsTheOldest) {
   RecentSteps recent;
   for (size_t s = 0; s < kRecentFacts; ++s)

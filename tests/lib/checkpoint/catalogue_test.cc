@@ -307,12 +307,15 @@ TEST_F(CatalogueTest, AnotherClustersManifestFileStaysWhereOursGoes) {
   ASSERT_TRUE(WriteManifestFile(*files_, {"bb", manifest, {}, {}}).ok());
   std::filesystem::copy_file(path, path + ".writing");
   std::filesystem::resize_file(path + ".writing", 60);  // its header is there
+  ASSERT_TRUE(WriteMeasure(*files_, LineageNumber(1), Step(10), {"validation.loss", 0.25}).ok());
   Catalogue of_aa(kv_, "aa");
   ASSERT_TRUE(of_aa.Remove(kJob, LineageNumber(1), Step(10), *files_).ok());
-  EXPECT_THAT(FilesUnder(dir_), ElementsAre("lineage-1-step-10/checkpoint.manifest",
-                                            "lineage-1-step-10/checkpoint.manifest.writing"));
+  const auto stay = ElementsAre("lineage-1-step-10/checkpoint.manifest",
+                                "lineage-1-step-10/checkpoint.manifest.writing",
+                                "lineage-1-step-10/checkpoint.measure");
+  EXPECT_THAT(FilesUnder(dir_), stay);
   ASSERT_TRUE(of_aa.RemoveAll(kJob, *files_).ok());
-  EXPECT_EQ(FilesUnder(dir_).size(), 2u);
+  EXPECT_THAT(FilesUnder(dir_), stay);
 }
 
 TEST_F(CatalogueTest, NothingBehindALinkIsDeleted) {
