@@ -1,8 +1,10 @@
 #include "cli/checkpoints.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/survey.h"
 #include "lib/domain/tensor_type.h"
@@ -279,10 +282,19 @@ absl::Status MayGo(const Folder& folder, const SurveyedCheckpoint& one) {
                                                     "'; --force deletes it all the same"));
 }
 
+// The folder of all jobs' checkpoints that this one lies in, whatever links led there.
+absl::StatusOr<std::string> RootAround(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(folder, error);
+  if (!error) return real.parent_path().string();
+  return FileError(error.value(), "find", folder);
+}
+
 absl::Status Delete(const CheckpointsArguments& arguments, const Folder& folder,
                     const SurveyedCheckpoint& one, const ForgetCheckpoint& forget,
-                    std::ostream& out) {
+                    const HoldRoot& hold, std::ostream& out) {
   if (!arguments.force) MUSTER_RETURN_IF_ERROR(MayGo(folder, one));
+  Descriptor held;
   if (arguments.checkpoints.empty()) {
     if (IsInUse(arguments.dir))
       return absl::FailedPreconditionError(
@@ -291,6 +303,9 @@ absl::Status Delete(const CheckpointsArguments& arguments, const Folder& folder,
                        "of the job remove what is old"));
     const std::string job = folder.path.substr(folder.path.rfind('/') + 1);
     MUSTER_RETURN_IF_ERROR(forget(arguments.dir, job, one.lineage, one.step));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(const std::string root, RootAround(folder.path));
+    MUSTER_ASSIGN_OR_RETURN(held, hold(root));
   }
   MUSTER_RETURN_IF_ERROR(DeleteCheckpoint(*folder.files, one.lineage, one.step));
   if (arguments.json)
@@ -345,7 +360,7 @@ absl::Status Keep(const CheckpointsArguments& arguments, const Folder& folder,
 }  // namespace
 
 absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetCheckpoint& forget,
-                         std::ostream& out) {
+                         const HoldRoot& hold, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const Folder folder, Open(arguments));
   if (arguments.verb == Verb::kList) return List(folder, arguments.json, out);
   const bool is_of_all = arguments.verb == Verb::kVerify && WhichOf(arguments).empty();
@@ -360,7 +375,7 @@ absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetChec
   MUSTER_ASSIGN_OR_RETURN(const SurveyedCheckpoint* one, Find(folder, arguments));
   switch (arguments.verb) {
     case Verb::kShow: return Show(folder, *one, arguments.json, out);
-    case Verb::kDelete: return Delete(arguments, folder, *one, forget, out);
+    case Verb::kDelete: return Delete(arguments, folder, *one, forget, hold, out);
     case Verb::kKeep: return Keep(arguments, folder, *one, out);
     default: return Verify(folder, {one}, arguments.json, out);
   }

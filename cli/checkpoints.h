@@ -6,7 +6,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/arguments.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/ids.h"
 
 namespace muster::cli {
@@ -16,10 +18,14 @@ namespace muster::cli {
 using ForgetCheckpoint = std::function<absl::Status(const std::string& dir, const std::string& job,
                                                     LineageNumber lineage, Step step)>;
 
+// Keeps coordinators out of the folder `root` of all checkpoints of a cluster, while it is open.
+// kFailedPrecondition: one works there.
+using HoldRoot = std::function<absl::StatusOr<Descriptor>(const std::string& root)>;
+
 // Does what is asked and tells of it on `out`. Errors as of FindCheckpoint; kDataLoss: a checkpoint
 // is damaged; kFailedPrecondition: it may not go, or something runs in the folder;
 // kAlreadyExists: another one has the name.
 absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetCheckpoint& forget,
-                         std::ostream& out);
+                         const HoldRoot& hold, std::ostream& out);
 
 }  // namespace muster::cli

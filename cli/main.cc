@@ -49,6 +49,7 @@
 #include "cli/ssh_run.h"
 #include "cli/tokens.h"
 #include "cli/train.h"
+#include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/journal.h"
 #include "coordinator/service/cluster_authority.h"
 #include "coordinator/service/folder_answers.h"
@@ -652,7 +653,8 @@ absl::Status ForgetCheckpoint(const std::string& dir, const std::string& job, Li
 }
 
 int Checkpoints(const cli::CheckpointsArguments& arguments, StandardOutput& output) {
-  const absl::Status done = cli::Checkpoints(arguments, ForgetCheckpoint, std::cout);
+  const absl::Status done =
+      cli::Checkpoints(arguments, ForgetCheckpoint, coordinator::HoldAtRest, std::cout);
   if (!done.ok())
     std::cerr << "muster checkpoints: " << PrintableLines(done.message()) << std::endl;
   return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),

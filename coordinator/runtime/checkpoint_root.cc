@@ -102,6 +102,8 @@ absl::Status ClaimTerm(const std::string& path, const std::string& cluster, Term
   return absl::OkStatus();
 }
 
+std::string OwnerFileOf(const std::string& path) { return path + "/.owner"; }
+
 absl::StatusOr<std::string> OwnerIn(const std::string& file) {
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(file));
   const std::string owner(absl::StripAsciiWhitespace(text));
@@ -116,7 +118,7 @@ absl::StatusOr<std::string> OwnerIn(const std::string& file) {
 absl::StatusOr<CheckpointRoot> CheckpointRoot::Take(
     const std::string& path, const std::string& cluster, TermNumber term,
     const std::string& claimed, const std::function<absl::Status(const std::string&)>& note) {
-  const std::string file = path + "/.owner";
+  const std::string file = OwnerFileOf(path);
   if (access(file.c_str(), F_OK) != 0)
     MUSTER_RETURN_IF_ERROR(MakeOnce(file, absl::StrCat(file, ".", cluster), cluster).status());
   MUSTER_ASSIGN_OR_RETURN(const std::string owner, OwnerIn(file));
@@ -132,7 +134,8 @@ absl::StatusOr<CheckpointRoot> CheckpointRoot::Take(
     return absl::AlreadyExistsError(
         absl::StrCat(path,
                      " is in use by another coordinator of the same cluster, which works on a copy "
-                     "of this journal; stop that one, or name another directory"));
+                     "of this journal; stop that one, or name another directory; or, where muster "
+                     "checkpoints delete is at work there, start again when it is done"));
   if (!locked)
     LogWarning("%s cannot be locked; see that no copy of this coordinator uses it", path);
   MUSTER_RETURN_IF_ERROR(ClaimTerm(path, cluster, term, claimed, note));
@@ -158,8 +161,8 @@ absl::Status CheckNobodyLives(const std::string& path, const std::string& cluste
        entry.increment(error)) {
     const std::string name = entry->path().filename();
     struct stat there {};
-    if (!absl::StartsWith(name, kClaims) || absl::StartsWith(name, ClaimPrefix(cluster)) ||
-        lstat(entry->path().c_str(), &there) != 0)
+    const bool is_own = !cluster.empty() && absl::StartsWith(name, ClaimPrefix(cluster));
+    if (!absl::StartsWith(name, kClaims) || is_own || lstat(entry->path().c_str(), &there) != 0)
       continue;
     const absl::Duration age =
         absl::AbsDuration(absl::Now() - absl::TimeFromTimespec(there.st_mtim));
@@ -170,6 +173,23 @@ absl::Status CheckNobodyLives(const std::string& path, const std::string& cluste
           "muster up runs; a minute after its end the claim is old"));
   }
   return absl::OkStatus();  // whoever reads the folder finds out what is wrong with it
+}
+
+absl::StatusOr<Descriptor> HoldAtRest(const std::string& path) {
+  const std::string file = OwnerFileOf(path);
+  Descriptor lock;
+  if (access(file.c_str(), F_OK) == 0) {
+    // Shared, as several may do so at once, and for reading, as the file may be somebody else's.
+    MUSTER_ASSIGN_OR_RETURN(lock, OpenRegularFile(file, O_RDONLY));
+    if (flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " belongs to cluster ", OwnerIn(file).value_or("of no name"),
+                       ", whose coordinator works there now and counts on its checkpoints. End "
+                       "that coordinator ",
+                       "first, as with Ctrl-C where muster up or muster train runs"));
+  }
+  MUSTER_RETURN_IF_ERROR(CheckNobodyLives(path, ""));
+  return lock;
 }
 
 }  // namespace muster::coordinator

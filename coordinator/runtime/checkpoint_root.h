@@ -50,8 +50,14 @@ class CheckpointRoot {
 // room for a slow disk, and for clocks of two machines that are not the same.
 inline constexpr Duration kYoungClaim = std::chrono::seconds(60);
 
-// kFailedPrecondition: the folder `path` is claimed by another cluster than `cluster`, whose
-// coordinator lives: its claim is young. OK: there is no such claim, or nobody may look.
+// kFailedPrecondition: the folder `path` is claimed by another cluster than `cluster` (empty: by
+// any), whose coordinator lives: its claim is young. OK: there is no such claim, or nobody may
+// look.
 absl::Status CheckNobodyLives(const std::string& path, const std::string& cluster);
+
+// For whoever changes checkpoints in the folder `path` and is no coordinator: while it is open,
+// none of this machine takes the folder. kFailedPrecondition: one works there, by its lock or, as
+// it may be on another machine, by its claim that is young. Others as FileError.
+absl::StatusOr<Descriptor> HoldAtRest(const std::string& path);
 
 }  // namespace muster::coordinator

@@ -1,5 +1,7 @@
 // muster checkpoints on what a real job has left: what `checkpoint.keep` keeps, names that outlive
 // it, damage that is found, and checkpoints that go while the job goes on from what is left.
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -35,6 +37,13 @@ Answer Ask(std::vector<std::string> words) {
   answer.text = program.output();
   if (as_json && answer.code == 0) answer.json = nlohmann::json::parse(answer.text);
   return answer;
+}
+
+std::vector<std::string> JobsIn(const std::string& checkpoints) {
+  std::vector<std::string> jobs;
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoints))
+    if (entry.is_directory()) jobs.push_back(entry.path().filename().string());
+  return jobs;
 }
 
 class CheckpointsTest : public testing::Test {
@@ -205,7 +214,12 @@ TEST_F(CheckpointsTest, ShowAndVerifyTellWhatIsThere) {
 }
 
 TEST_F(CheckpointsTest, NothingIsDeletedUnderAJobThatRuns) {
-  Answer refused, kept;
+  Answer refused, kept, refused_by_folder;
+  const auto delete_by_folder = [&] {
+    const std::string job = JobsIn(dir_ + "/checkpoints").at(0);
+    return Ask({"checkpoints", "delete", "--checkpoints", dir_ + "/checkpoints/" + job, "--step",
+                "midway", "--force"});
+  };
   const TrainRun run = Train(
       {.spec = spec_,
        .dir = dir_,
@@ -214,6 +228,7 @@ TEST_F(CheckpointsTest, NothingIsDeletedUnderAJobThatRuns) {
            [&](const nlohmann::json& event) {
              if (event.value("event", "") != "step" || event.value("step", 0) != 200) return;
              kept = Ask({"checkpoints", "keep", "--dir", dir_, "--name", "midway"});
+             refused_by_folder = delete_by_folder();
              refused = Ask({"checkpoints", "delete", "--dir", dir_, "--step", "midway", "--force"});
            },
        .interrupt_at = [&](const nlohmann::json&) { return !refused.text.empty(); }});
@@ -221,8 +236,16 @@ TEST_F(CheckpointsTest, NothingIsDeletedUnderAJobThatRuns) {
   EXPECT_EQ(kept.code, 0) << kept.text;
   EXPECT_EQ(refused.code, kExitBadConfiguration);
   EXPECT_THAT(refused.text, HasSubstr("something runs in"));
+  EXPECT_EQ(refused_by_folder.code, kExitBadConfiguration);
+  EXPECT_THAT(refused_by_folder.text, HasSubstr("whose coordinator works there now"));
   const Answer shown = Do("show", "midway");
   EXPECT_EQ(shown.code, 0) << shown.text;
+  // The cluster has ended, which its claim says a minute later.
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& entry : std::filesystem::directory_iterator(dir_ + "/checkpoints"))
+    if (entry.is_regular_file()) std::filesystem::last_write_time(entry.path(), long_ago);
+  const Answer deleted = delete_by_folder();
+  EXPECT_EQ(deleted.code, 0) << deleted.text;
 }
 
 }  // namespace

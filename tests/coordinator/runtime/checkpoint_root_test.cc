@@ -37,6 +37,11 @@ class CheckpointRootTest : public ::testing::Test {
     return files;
   }
 
+  static void MakeOld(const std::string& claim) {
+    std::filesystem::last_write_time(
+        claim, std::filesystem::file_time_type::clock::now() - 2 * kYoungClaim);
+  }
+
   TermNumber term_;
   std::string aa_, bb_;  // what the journals of two clusters claimed last
   std::string path_ = ::testing::TempDir() + "checkpoint-root-XXXXXX";
@@ -127,27 +132,50 @@ TEST_F(CheckpointRootTest, AClaimIsYoungWhileItsCoordinatorLooksAtIt) {
   const auto root = Take("aa", TermNumber(7), aa_);
   ASSERT_TRUE(root.ok()) << root.status();
   const std::string claim = path_ + "/.term-aa-7";
-  const auto make_old = [&] {
-    std::filesystem::last_write_time(
-        claim, std::filesystem::file_time_type::clock::now() - 2 * kYoungClaim);
-  };
   const absl::Status lives = CheckNobodyLives(path_, "bb");
   EXPECT_TRUE(absl::IsFailedPrecondition(lives)) << lives;
   EXPECT_THAT(std::string(lives.message()),
               AllOf(HasSubstr(path_), HasSubstr(".term-aa-7"), HasSubstr("End that coordinator")));
   EXPECT_TRUE(CheckNobodyLives(path_, "aa").ok()) << "it is our own";
-  make_old();
+  MakeOld(claim);
   EXPECT_TRUE(CheckNobodyLives(path_, "bb").ok());
   ASSERT_TRUE(root->CheckClaim().ok());
   EXPECT_FALSE(CheckNobodyLives(path_, "bb").ok());
   // One that was replaced keeps nobody out.
-  make_old();
+  MakeOld(claim);
   std::ofstream(path_ + "/.term-aa-8") << "8 0123\n";
-  std::filesystem::last_write_time(path_ + "/.term-aa-8",
-                                   std::filesystem::file_time_type::clock::now() - 2 * kYoungClaim);
+  MakeOld(path_ + "/.term-aa-8");
   EXPECT_TRUE(absl::IsAborted(root->CheckClaim()));
   EXPECT_TRUE(CheckNobodyLives(path_, "bb").ok());
   EXPECT_TRUE(CheckNobodyLives(path_ + "/nowhere", "bb").ok());
+}
+
+// What whoever wants to delete a checkpoint holds meanwhile.
+TEST_F(CheckpointRootTest, IsHeldAtRestOnlyWhereNoCoordinatorWorks) {
+  EXPECT_TRUE(HoldAtRest(path_).ok()) << "no cluster has claimed it";
+  {
+    const auto root = Take("aa", TermNumber(7), aa_);
+    ASSERT_TRUE(root.ok()) << root.status();
+    // Whatever its claim says: a disk may be slow for minutes.
+    MakeOld(path_ + "/.term-aa-7");
+    const auto refused = HoldAtRest(path_);
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused.status())) << refused.status();
+    EXPECT_THAT(std::string(refused.status().message()),
+                AllOf(HasSubstr(path_), HasSubstr("cluster aa"), HasSubstr("End that")));
+    ASSERT_TRUE(root->CheckClaim().ok());
+  }
+  // It may live on another machine, whose lock nobody sees here.
+  const auto young = HoldAtRest(path_);
+  EXPECT_TRUE(absl::IsFailedPrecondition(young.status())) << young.status();
+  EXPECT_THAT(std::string(young.status().message()),
+              AllOf(HasSubstr(".term-aa-7"), HasSubstr("a minute after its end")));
+  MakeOld(path_ + "/.term-aa-7");
+  auto held = HoldAtRest(path_);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_TRUE(HoldAtRest(path_).ok()) << "two may delete at once";
+  EXPECT_TRUE(absl::IsAlreadyExists(Take("aa", TermNumber(8), aa_).status()));
+  held->Close();
+  EXPECT_TRUE(Take("aa", TermNumber(8), aa_).ok());
 }
 
 }  // namespace
