@@ -275,7 +275,8 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"throws in a hook", kExitFailed, "task odd throws: no hook"},
         Oddity{"is never ready", kExitBadConfiguration, "has not told that tensor 0 is ready"},
         Oddity{"finds bad data", kExitBadData, "rows.csv:7: no number"},
-        Oddity{"has other tensors when asked again", kExitDone, ""},
+        Oddity{"has other tensors when asked again", kExitBadConfiguration,
+               "task odd has other tensors when it is asked again: 2 of them, and then 1"},
         Oddity{"has no number", kExitNotFinite, "not finite"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 

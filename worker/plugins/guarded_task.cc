@@ -14,6 +14,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/job.h"
@@ -32,6 +33,22 @@ bool IsMetricName(const std::string& name) {
          std::all_of(name.begin(), name.end(), [](char c) {
            return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
          });
+}
+
+std::string Told(const TensorSpec& tensor) {
+  return absl::StrCat("'", Cut(Printable(tensor.name)), "' of ",
+                      tensor.shape.empty() ? "one number" : absl::StrJoin(tensor.shape, " × "));
+}
+
+// Where `again` first differs from `first`, which are not the same.
+std::string WhereTheyDiffer(const std::vector<TensorSpec>& first,
+                            const std::vector<TensorSpec>& again) {
+  if (again.size() != first.size())
+    return absl::StrCat(first.size(), " of them, and then ", again.size());
+  const auto [told, other] = std::mismatch(first.begin(), first.end(), again.begin());
+  const std::string before = Told(*told), after = Told(*other);
+  if (before != after) return absl::StrCat(before, ", and then ", after);
+  return absl::StrCat(before, ", and then of another kind or type");
 }
 
 // What a lane has told so far.
@@ -133,9 +150,10 @@ class Guarded final : public Task,
         data_hash_(task_->DataHash()),
         data_left_out_(task_->DataLeftOut()),
         metrics_(MetricsOf(*task_)),
-        phases_(task_->syncs() == nullptr ? std::vector<TensorSpec>() : task_->syncs()->Phases()) {}
+        phases_(PhasesOf(*task_)) {}
 
   absl::Status Check() const {
+    MUSTER_RETURN_IF_ERROR(CheckToldAgain());
     std::vector<TensorSpec> tensors = tensors_;
     for (const TensorSpec& phase : phases_) {
       if (phase.kind != TensorKind::kPhase)
@@ -153,6 +171,23 @@ class Guarded final : public Task,
           absl::StrCat("task ", name_, " tells a hash of its data of ", data_hash_.size(),
                        " characters; members compare it, and it may have 1 to ", kMostHashBytes));
     return CheckMetrics();
+  }
+
+  // The first answers count. But a task that gives others cannot mean what it computes for them.
+  absl::Status CheckToldAgain() const {
+    if (const std::vector<TensorSpec> again = task_->Tensors(); again != tensors_)
+      return absl::FailedPreconditionError(
+          absl::StrCat("task ", name_, " has other tensors when it is asked again: ",
+                       WhereTheyDiffer(tensors_, again), "; they are fixed once it is made"));
+    if (const std::vector<TensorSpec> again = PhasesOf(*task_); again != phases_)
+      return absl::FailedPreconditionError(
+          absl::StrCat("task ", name_, " has other phases when it is asked again: ",
+                       WhereTheyDiffer(phases_, again), "; they are fixed once it is made"));
+    if (MetricsOf(*task_) != metrics_)
+      return absl::FailedPreconditionError(
+          absl::StrCat("task ", name_, " has other metrics when it is asked again; they are fixed ",
+                       "once it is made"));
+    return absl::OkStatus();
   }
 
   absl::Status CheckMetrics() const {
@@ -244,6 +279,9 @@ class Guarded final : public Task,
  private:
   static std::vector<TaskMetric> MetricsOf(Task& task) {
     return task.evaluates() == nullptr ? std::vector<TaskMetric>() : task.evaluates()->Metrics();
+  }
+  static std::vector<TensorSpec> PhasesOf(Task& task) {
+    return task.syncs() == nullptr ? std::vector<TensorSpec>() : task.syncs()->Phases();
   }
 
   template <class Work>

@@ -51,15 +51,25 @@ TEST_P(WhenItIsMade, ItIsSaidInASentence) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Oddities, WhenItIsMade,
-    testing::Values(Oddity{"throws when it is made", absl::StatusCode::kFailedPrecondition,
-                           "task odd throws when it is made: no luck"},
-                    Oddity{"throws a number", absl::StatusCode::kFailedPrecondition,
-                           "throws what is no exception"},
-                    Oddity{"is nothing", absl::StatusCode::kFailedPrecondition, "is not made"},
-                    Oddity{"has no tensor", absl::StatusCode::kFailedPrecondition, "no parameter"},
-                    Oddity{"has no sample", absl::StatusCode::kFailedPrecondition, "has 0 samples"},
-                    Oddity{"has no hash", absl::StatusCode::kFailedPrecondition,
-                           "a hash of its data of 0 characters"}),
+    testing::Values(
+        Oddity{"throws when it is made", absl::StatusCode::kFailedPrecondition,
+               "task odd throws when it is made: no luck"},
+        Oddity{"throws a number", absl::StatusCode::kFailedPrecondition,
+               "throws what is no exception"},
+        Oddity{"is nothing", absl::StatusCode::kFailedPrecondition, "is not made"},
+        Oddity{"has no tensor", absl::StatusCode::kFailedPrecondition, "no parameter"},
+        Oddity{"has no sample", absl::StatusCode::kFailedPrecondition, "has 0 samples"},
+        Oddity{"has no hash", absl::StatusCode::kFailedPrecondition,
+               "a hash of its data of 0 characters"},
+        Oddity{"has other tensors when asked again", absl::StatusCode::kFailedPrecondition,
+               "task odd has other tensors when it is asked again: 2 of them, and "
+               "then 1; they are fixed once it is made"},
+        Oddity{"has another shape when asked again", absl::StatusCode::kFailedPrecondition,
+               "'b' of 2 × 2, and then 'b' of 2 × 3"},
+        Oddity{"has another name when asked again", absl::StatusCode::kFailedPrecondition,
+               "'a' of 3, and then 'c' of 3"},
+        Oddity{"has another kind when asked again", absl::StatusCode::kFailedPrecondition,
+               "'b' of 2 × 2, and then of another kind or type"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 
 class InALane : public testing::TestWithParam<Oddity> {
@@ -128,15 +138,6 @@ TEST(GuardedTask, WhatDoesAsItShouldIsPassedOn) {
   EXPECT_EQ(output->weight, 2);
   EXPECT_EQ(rig.layout().tensors().size(), 2u);
   EXPECT_EQ(gradient.data()[rig.layout().tensors()[0].offset], 7.0f);
-}
-
-// Everything is laid out by the first answer.
-TEST(GuardedTask, TensorsAreAskedForOnce) {
-  SetFloatEnvironment();
-  LaneRig rig(Make("has other tensors when asked again").value());
-  EXPECT_EQ(rig.task().Tensors(), (std::vector<TensorSpec>{{"a", {3}}, {"b", {2, 2}}}));
-  FlatMemory gradient = rig.Memory();
-  EXPECT_TRUE(rig.Run({3, 4}, 1, gradient).ok());
 }
 
 TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {
@@ -238,6 +239,49 @@ TEST(GuardedTask, PhasesAreToldOnAndAreOfTheirKind) {
   EXPECT_EQ(wrong.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(wrong.status().message()),
               HasSubstr("task wrong tells phase 'weight', which is no phase"));
+}
+
+// Has fewer phases when it is asked again, or measures something else.
+class Wavering final : public MeetingTask, public Evaluates {
+ public:
+  enum class In { kNothing, kPhases, kMetrics };
+  explicit Wavering(In in) : MeetingTask(7, 2), in_(in) {}
+  std::vector<TensorSpec> Phases() const override {
+    std::vector<TensorSpec> phases = MeetingTask::Phases();
+    if (phases_asked_++ > 0 && in_ == In::kPhases) phases.pop_back();
+    return phases;
+  }
+  std::vector<TaskMetric> Metrics() const override {
+    if (metrics_asked_++ > 0 && in_ == In::kMetrics) return {{"loss"}, {"accuracy"}};
+    return {{"loss"}};
+  }
+  absl::StatusOr<std::vector<TaskMetricSum>> Evaluate(absl::Span<const uint64_t>,
+                                                      absl::Span<const float>) override {
+    return absl::UnimplementedError("it is only asked");
+  }
+
+ private:
+  const In in_;
+  mutable int phases_asked_ = 0;
+  mutable int metrics_asked_ = 0;
+};
+
+TEST(GuardedTask, PhasesAndMetricsAreTheSameWhenItIsAskedAgain) {
+  const auto made = [](Wavering::In in) {
+    return MakeGuarded("wavering", OnBadSample::kStop,
+                       [in] { return std::make_unique<Wavering>(in); })
+        .status();
+  };
+  EXPECT_TRUE(made(Wavering::In::kNothing).ok()) << made(Wavering::In::kNothing);
+  const absl::Status phases = made(Wavering::In::kPhases);
+  EXPECT_EQ(phases.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(phases.message()),
+              HasSubstr("task wavering has other phases when it is asked again: 3 of them, and "
+                        "then 2"));
+  const absl::Status metrics = made(Wavering::In::kMetrics);
+  EXPECT_EQ(metrics.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(metrics.message()),
+              HasSubstr("task wavering has other metrics when it is asked again"));
 }
 
 }  // namespace

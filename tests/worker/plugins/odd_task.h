@@ -24,7 +24,13 @@ class OddTask : public Task {
 
   std::vector<TensorSpec> Tensors() const override {
     if (does_ == "has no tensor") return {};
-    if (does_ == "has other tensors when asked again" && asked_++ > 0) return {{"a", {5}}};
+    if (asked_++ > 0) {
+      if (does_ == "has other tensors when asked again") return {{"a", {5}}};
+      if (does_ == "has another shape when asked again") return {{"a", {3}}, {"b", {2, 3}}};
+      if (does_ == "has another name when asked again") return {{"c", {3}}, {"b", {2, 2}}};
+      if (does_ == "has another kind when asked again")
+        return {{"a", {3}}, {"b", {2, 2}, TensorKind::kBuffer}};
+    }
     return {{"a", {3}}, {"b", {2, 2}}};
   }
   uint64_t SampleCount() const override { return does_ == "has no sample" ? 0 : 40; }
