@@ -34,8 +34,9 @@ namespace muster::torch {
 // thread.
 class NamedLoss {
  public:
-  // Of the parameters that WithLossParameters declares. Throws TaskError: label_smoothing of a loss
-  // that knows no classes.
+  // Of the parameters that WithLossParameters declares. Throws TaskError: label_smoothing of
+  // another loss than cross_entropy, which gives a share of a label to all classes, and
+  // bce_with_logits, which moves it towards one half.
   explicit NamedLoss(const TaskOptions& options);
 
   // Shapes without the dimension of the samples. kFailedPrecondition: this loss cannot compare
@@ -49,8 +50,8 @@ class NamedLoss {
   int64_t Terms(const at::Tensor& labels) const;
 
   // "loss", as it is trained with, and: of classes "accuracy", "top{K}_accuracy" and "perplexity"
-  // (of the loss without label_smoothing), of bce_with_logits "accuracy", of the others
-  // "mean_absolute_error".
+  // (of the loss without label_smoothing), of bce_with_logits "accuracy" and "auc", which has
+  // counts of scores (kAuc), of the others "mean_absolute_error".
   std::vector<TaskMetric> Metrics() const;
   std::vector<TaskMetricSum> Measure(const at::Tensor& output, const at::Tensor& labels) const;
 
