@@ -56,6 +56,15 @@ void JoinKeep(nlohmann::json& checkpoint) {
   checkpoint["keep"] = std::move(keep);
 }
 
+// Likewise of {value, per_samples}. Nothing splits it: the rate that it makes is a number.
+void JoinLearningRate(nlohmann::json& optimizer) {
+  nlohmann::json rate = nlohmann::json::object();
+  if (optimizer.contains("learning_rate")) rate["value"] = optimizer["learning_rate"];
+  rate["per_samples"] = optimizer["learning_rate_per_samples"];
+  optimizer.erase("learning_rate_per_samples");
+  optimizer["learning_rate"] = std::move(rate);
+}
+
 void SplitKeep(nlohmann::json& checkpoint) {
   const nlohmann::json keep = checkpoint["keep"];
   if (!keep.is_object()) return;
@@ -81,6 +90,8 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
   const v1::CheckpointPolicy& policy = message.checkpoint();
   if (policy.has_keep_every() || policy.has_keep_epochs() || policy.has_keep_best())
     JoinKeep(document.root["checkpoint"]);
+  if (message.optimizer().has_learning_rate_per_samples())
+    JoinLearningRate(document.root["optimizer"]);
   return FromDocument(document);
 }
 

@@ -3,12 +3,15 @@
 #include <limits>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "lib/wire/job_codec.h"
+#include "lib/wire/job_document.h"
+#include "nlohmann/json.hpp"
 #include "tests/lib/wire/random_job.h"
 
 namespace muster {
@@ -131,24 +134,78 @@ TEST(JobProto, KeepOfTheBestIsAFieldOfItsOwn) {
   EXPECT_FALSE(ToProto(*spec).checkpoint().has_keep_every());
 }
 
-void AddNames(const google::protobuf::Descriptor& message, const std::string& prefix,
-              std::set<std::string>& names) {
+TEST(JobProto, ARatePerSamplesFollowsTheBatchAndIsStoredAsANumber) {
+  v1::JobSpec message;
+  message.set_task("counting");
+  message.set_steps(10);
+  message.set_batch(64);
+  message.set_accumulate(2);
+  v1::OptimizerSpec& optimizer = *message.mutable_optimizer();
+  optimizer.set_learning_rate(0.1);
+  optimizer.set_learning_rate_per_samples(256);
+  const absl::StatusOr<JobSpec> spec = FromProto(message);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(*spec, *ParseJobYaml("{task: counting, steps: 10, batch: 64, accumulate: 2, optimizer: "
+                                 "{learning_rate: {value: 0.1, per_samples: 256}}}",
+                                 "a.yaml"));
+  EXPECT_EQ(spec->training.optimizer.learning_rate, 0.05);
+  EXPECT_EQ(ToProto(*spec).optimizer().learning_rate(), 0.05);
+  EXPECT_FALSE(ToProto(*spec).optimizer().has_learning_rate_per_samples());
+  optimizer.set_learning_rate_per_samples(0);
+  EXPECT_EQ(FromProto(message).status().message(),
+            "optimizer.learning_rate.per_samples: '0' is out of range; allowed: 1 to 2147483648");
+  optimizer.set_learning_rate_per_samples(256);
+  optimizer.clear_learning_rate();
+  EXPECT_EQ(FieldOf(FromProto(message).status()), "optimizer.learning_rate.value");
+}
+
+// Whatever has no fields inside.
+void AddLeaves(const google::protobuf::Descriptor& message, const std::string& prefix,
+               std::set<std::string>& names) {
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
-    const bool is_one_field = field.name() == "workers" || field.name() == "parent";
-    const bool group = field.message_type() != nullptr && !field.is_repeated() && !is_one_field;
-    if (group) AddNames(*field.message_type(), absl::StrCat(prefix, field.name(), "."), names);
-    if (!group) names.insert(absl::StrCat(prefix, field.name()));
+    const std::string name = absl::StrCat(prefix, field.name());
+    if (field.message_type() == nullptr || field.is_map())
+      names.insert(name);
+    else
+      AddLeaves(*field.message_type(), absl::StrCat(name, "."), names);
   }
 }
 
-TEST(JobProto, HasTheFieldsOfTheTable) {
-  std::set<std::string> ours, theirs;
-  for (const JobField& field : JobFields()) ours.insert(field.name);
-  // Of checkpoint.keep: {last, every, every_epochs, best}.
-  ours.insert({"checkpoint.keep_every", "checkpoint.keep_epochs", "checkpoint.keep_best"});
-  AddNames(*v1::JobSpec::descriptor(), "", theirs);
-  EXPECT_EQ(ours, theirs);
+// Likewise; of what may have one form or another, those of all forms.
+void AddLeaves(const nlohmann::json& schema, const std::string& name,
+               std::set<std::string>& names) {
+  for (const nlohmann::json& form : schema.value("anyOf", nlohmann::json::array()))
+    AddLeaves(form, name, names);
+  if (schema.contains("items")) return AddLeaves(schema["items"], name, names);
+  if (!schema.contains("properties") && !schema.contains("anyOf")) names.insert(name);
+  const nlohmann::json inside = schema.value("properties", nlohmann::json::object());
+  for (const auto& item : inside.items())
+    AddLeaves(item.value(), name.empty() ? item.key() : absl::StrCat(name, ".", item.key()), names);
+}
+
+TEST(JobProto, HasAllThatADocumentMaySay) {
+  std::set<std::string> documents, messages;
+  AddLeaves(SpecSchema(), "", documents);
+  AddLeaves(*v1::JobSpec::descriptor(), "", messages);
+  EXPECT_GT(messages.size(), 100U);
+  for (const JobField& field : JobFields())
+    EXPECT_THAT(documents, testing::Contains(testing::StartsWith(field.name)));
+  // What has two forms in a document has a field for each part in a message.
+  const std::pair<const char*, const char*> kTwoForms[] = {
+      {"checkpoint.keep.last", "checkpoint.keep"},
+      {"checkpoint.keep.every", "checkpoint.keep_every"},
+      {"checkpoint.keep.every_epochs", "checkpoint.keep_epochs"},
+      {"checkpoint.keep.best", "checkpoint.keep_best"},
+      {"optimizer.learning_rate.value", "optimizer.learning_rate"},
+      {"optimizer.learning_rate.per_samples", "optimizer.learning_rate_per_samples"},
+      {"workers", "workers.max"},
+  };
+  for (const auto& [form, field] : kTwoForms) {
+    EXPECT_EQ(documents.erase(form), 1U) << form;
+    documents.insert(field);
+  }
+  EXPECT_EQ(documents, messages);
 }
 
 }  // namespace
