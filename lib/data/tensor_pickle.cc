@@ -15,9 +15,9 @@ namespace {
 
 using absl::string_view;
 
-constexpr uint64_t kNamesToBytes = 16;  // names of all tensors, to the bytes of the pickle
-constexpr uint64_t kVisitCosts = 16;    // of that, for each value that is looked at
-constexpr int kMostDepth = 64;          // of modules in modules
+constexpr uint64_t kMadeToBytes = 32;  // what is made of all tensors, to the bytes of the pickle
+constexpr uint64_t kVisitCosts = 16;   // of that, for each value that is looked at
+constexpr int kMostDepth = 64;         // of modules in modules
 constexpr string_view kTorchScript = "__torch__";  // any class of it
 // What gives a list or dict of TorchScript its type, and the value itself is the first argument.
 constexpr string_view kWithType = "torch.jit._pickle";
@@ -26,6 +26,7 @@ constexpr string_view kTyped[] = {"restore_type_tag", "build_intlist", "build_do
 constexpr string_view kModelKeys[] = {"model", "state_dict", "model_state_dict"};
 
 constexpr size_t kMostDimensions = 32;
+constexpr size_t kMostWordBytes = 256;  // of a storage's type and of its entry: "FloatStorage", "7"
 constexpr size_t kShownBytes = 100;
 constexpr int kProtocol = 2;
 
@@ -90,7 +91,7 @@ struct Value {
   Kind kind = Kind::kOther;
   int64_t number = 0;        // an integer; of a storage or tensor the place of the tuple it is of
   string_view text;          // a text, or "module name"
-  std::vector<Place> parts;  // of a dict or module key and value in turn
+  std::vector<Place> parts;  // of a dict key and value in turn; of a module the dict that it is of
 };
 
 // Pickle's machine: a stack, marks on it, and values that were put aside.
@@ -150,13 +151,14 @@ class Machine {
     return whole;
   }
 
-  // A text stands once and may be the name of many, and a module may be in many: what that comes
-  // to is bounded by the pickle's own bytes.
-  absl::Status Pay(size_t name_bytes) {
-    const uint64_t most = kNamesToBytes * std::max<uint64_t>(pickle_.size(), 4096);
-    names_ += name_bytes + kVisitCosts;
-    if (names_ <= most) return absl::OkStatus();
-    return Bad(pickle_, absl::StrCat("the names of its tensors have more than ", most, " bytes"));
+  // A text stands once and may be the name of many, a module may be in many, and two bytes name a
+  // tensor once more: what all that comes to is bounded by the pickle's own bytes.
+  absl::Status Pay(size_t bytes) {
+    const uint64_t most = kMadeToBytes * std::max<uint64_t>(pickle_.size(), 4096);
+    made_ += bytes + kVisitCosts;
+    if (made_ <= most) return absl::OkStatus();
+    return Bad(pickle_,
+               absl::StrCat("what it tells of its tensors comes to more than ", most, " bytes"));
   }
 
   absl::Status Add(const std::string& inside, Place key, Place place, int depth,
@@ -173,17 +175,22 @@ class Machine {
                          std::vector<PickledTensor>& tensors) {
     if (depth == kMostDepth)
       return Bad(pickle_, absl::StrCat("it holds modules in modules, more than ", kMostDepth));
-    const std::vector<Place>& parts = values_[place].parts;
-    for (size_t i = 0; i + 1 < parts.size(); i += 2)
-      MUSTER_RETURN_IF_ERROR(Add(name, parts[i], parts[i + 1], depth + 1, tensors));
+    for (const Place dict : values_[place].parts) {
+      const std::vector<Place>& parts = values_[dict].parts;
+      for (size_t i = 0; i + 1 < parts.size(); i += 2)
+        MUSTER_RETURN_IF_ERROR(Add(name, parts[i], parts[i + 1], depth + 1, tensors));
+    }
     return absl::OkStatus();
   }
 
-  absl::Status AddTensor(std::string name, Place place, std::vector<PickledTensor>& tensors) const {
+  absl::Status AddTensor(std::string name, Place place, std::vector<PickledTensor>& tensors) {
     PickledTensor tensor;
     if (!ReadTensor(values_[place], tensor))
       return Bad(pickle_, absl::StrCat("tensor '", name.substr(0, kShownBytes),
                                        "' is not told of as torch.save does"));
+    const size_t sizes = tensor.shape.size() + tensor.strides.size();
+    MUSTER_RETURN_IF_ERROR(Pay(sizeof(tensor) + sizes * sizeof(int64_t) + tensor.storage.size() +
+                               tensor.entry.size()));
     tensor.name = std::move(name);
     tensors.push_back(std::move(tensor));
     return absl::OkStatus();
@@ -401,13 +408,14 @@ class Machine {
     return Push({.kind = Kind::kModule});
   }
 
-  // What a module holds; of a dict attributes: a module's state has versions there.
+  // What a module holds, which may be many a module's; of a dict attributes: a module's state has
+  // versions there.
   absl::Status Build() {
     Place state = 0;
     if (!Pop(state) || stack_.size() <= floor()) return Broken();
     Value& built = values_[stack_.back()];
     if (built.kind != Kind::kModule) return built.kind == Kind::kDict ? absl::OkStatus() : Broken();
-    if (values_[state].kind == Kind::kDict) built.parts = values_[state].parts;
+    if (values_[state].kind == Kind::kDict) built.parts = {state};
     return absl::OkStatus();
   }
 
@@ -460,6 +468,7 @@ class Machine {
     const Value& storage = values_[static_cast<size_t>(values_[of[0]].number)];
     if (storage.kind != Kind::kTuple || storage.parts.size() < 3) return false;
     const Value &type = values_[storage.parts[1]], &entry = values_[storage.parts[2]];
+    if (type.text.size() > kMostWordBytes || entry.text.size() > kMostWordBytes) return false;
     into.storage = std::string(type.text);
     into.entry = std::string(entry.text);
     return values_[storage.parts[0]].text == "storage" && type.kind == Kind::kGlobal &&
@@ -469,9 +478,9 @@ class Machine {
   const ByteSource& pickle_;
   const PickleOf of_;
   const size_t most_values_;
-  uint64_t names_ = 0;  // bytes, of those that were paid for
-  string_view left_;    // to be read
-  uint64_t at_ = 0;     // of the instruction that is carried out
+  uint64_t made_ = 0;  // bytes, that were paid for
+  string_view left_;   // to be read
+  uint64_t at_ = 0;    // of the instruction that is carried out
   std::vector<Value> values_;
   std::vector<Place> stack_;
   std::vector<size_t> marks_;  // heights of the stack

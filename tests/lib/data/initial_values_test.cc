@@ -402,8 +402,8 @@ TEST_F(InitialFile, BrokenModulesAreNamed) {
   const Broken kBroken[] = {
       {"deep", Pt(deep, kStorages), "modules in modules, more than 64"},
       {"itself", Pt(itself, kStorages), "modules in modules, more than 64"},
-      {"twice", Pt(twice, kStorages), "the names of its tensors have more than"},
-      {"many", Pt(many + "u", kStorages), "the names of its tensors have more than"},
+      {"twice", Pt(twice, kStorages), "what it tells of its tensors comes to more than"},
+      {"many", Pt(many + "u", kStorages), "what it tells of its tensors comes to more than"},
       {"other", Pt("cos\nsystem\n)\x81", kStorages), "asks for os.system"},
       {"made", Pt("ccollections\nOrderedDict\n)\x81", kStorages), "it is broken"},
       {"called", Pt("c__torch__\nM\n)R", kStorages), "it is broken"},
