@@ -15,6 +15,7 @@ namespace {
 constexpr uint64_t kBlock = 512;
 constexpr uint64_t kMostExtraBytes = uint64_t{1} << 20;  // of a header that describes the next file
 constexpr size_t kMostMembers = size_t{1} << 24;
+constexpr uint64_t kPieceBytes = uint64_t{64} << 10;
 
 // Octal digits, or, with the first bit set, a number of base 256.
 std::optional<uint64_t> Number(absl::string_view field) {
@@ -75,6 +76,22 @@ absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view recor
   return absl::OkStatus();
 }
 
+// Behind the mark of its end are zeros, to a round size. Of archives that were put behind one
+// another only the first would be read.
+absl::Status CheckEnd(const ByteSource& tar, uint64_t at) {
+  while (at < tar.size()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string piece,
+                            ReadString(tar, at, std::min(kPieceBytes, tar.size() - at)));
+    const size_t other = piece.find_first_not_of('\0');
+    if (other != std::string::npos)
+      return BadAt(tar, at + other,
+                   "something follows the mark of its end; give archives as files of their own, or "
+                   "join them by tar --concatenate");
+    at += piece.size();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
@@ -84,7 +101,10 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
   for (uint64_t at = 0; at < tar.size();) {
     if (tar.size() - at < kBlock) return BadAt(tar, at, "it is cut off");
     MUSTER_ASSIGN_OR_RETURN(const std::string header, ReadString(tar, at, kBlock));
-    if (header.find_first_not_of('\0') == std::string::npos) return members;  // the end's mark
+    if (header.find_first_not_of('\0') == std::string::npos) {  // the mark of its end
+      MUSTER_RETURN_IF_ERROR(CheckEnd(tar, at));
+      return members;
+    }
     if (!ChecksumFits(header)) return BadAt(tar, at, "no header of tar stands here");
     const absl::string_view view = header;
     const std::optional<uint64_t> field = Number(view.substr(124, 12));

@@ -15,7 +15,8 @@ struct TarMember {
   uint64_t bytes = 0;
 };
 
-// The regular files in it, in its order. kDataLoss: it is no tar file, broken or cut off.
+// The regular files in it, in its order. kDataLoss: it is no tar file, broken or cut off, or
+// something else follows it.
 absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar);
 
 }  // namespace muster

@@ -426,7 +426,8 @@ TEST(WebDataset, SamplesOfTarsHaveTheirLabels) {
   const Files files;
   const std::string image = Png(Slope(4, 4));
   files.Write("0.tar", Tar({{"a/1.png", image}, {"a/1.cls", "3"}, {"a/1.json", "{}"}}));
-  files.Write("1.tar", Tar({{"a/2.cls", "5\n"}, {"a/2.png", image}}));
+  // As tar does, which makes its files a round size long.
+  files.Write("1.tar", Tar({{"a/2.cls", "5\n"}, {"a/2.png", image}}) + std::string(100'000, '\0'));
   const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kWebDataset});
   ASSERT_NE(set, nullptr);
   EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1}), ElementsAre(3, 5));
@@ -968,6 +969,10 @@ std::vector<Broken> BrokenOthers() {
       {"TarCutOff", kWebDataset, Tar({{"a.png", png}}).substr(0, 530), "would end behind the file"},
       {"TarWithoutItsEnd", kWebDataset, WithoutTheEnd(Tar({{"a.png", png}, {"b.png", png}})),
        "it has no mark of its end; it is cut off"},
+      {"TarsJoined", kWebDataset, Tar({{"a.png", png}}) + Tar({{"b.png", png}}),
+       "something follows the mark of its end"},
+      {"TarAndAByte", kWebDataset, Tar({{"a.png", png}}) + std::string(100'000, '\0') + "x",
+       "something follows the mark of its end"},
       {"TarSparse", kWebDataset, WithKind(Tar({{"a.png", png}}), 'S'),
        "at byte 0: a sparse file stands here; make the archive without --sparse"},
       {"TarSparseOfPax", kWebDataset,
