@@ -138,6 +138,10 @@ Image Gray(const Image& image) {
 Image Resized(const Image& image, ImageSize size, ImageFit fit) {
   if (image.size == size) return image;
   Image made = fit == ImageFit::kCrop ? Middle(image, size) : image;
+  // One of a few columns and a million rows is made short first: wide and high at once it may be
+  // larger than any image that is read.
+  const auto most = std::max(static_cast<int64_t>(kMostPixels), size.height * size.width);
+  if (made.size.height * size.width > most) made = WithHeight(made, size.height);
   if (made.size.width != size.width) made = WithWidth(made, size.width);
   if (made.size.height != size.height) made = WithHeight(made, size.height);
   return made;

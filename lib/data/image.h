@@ -45,7 +45,8 @@ Image Gray(const Image& image);
 
 // The part in the middle that has the shape of `size` (kCrop), or all of it (kStretch), at that
 // size: a weighted mean of the pixels under a triangle, which is as wide as a new pixel, but two
-// old ones at least; each axis by itself, rounded to bytes in between, as PIL's BILINEAR does.
+// old ones at least; each axis by itself, rounded to bytes in between, as PIL's BILINEAR does, the
+// width first but where that would make more than kMostPixels.
 Image Resized(const Image& image, ImageSize size, ImageFit fit);
 
 // "libjpeg-turbo 2.1.5, libpng 1.6.39": the same bytes are promised for the same ones only.

@@ -140,6 +140,16 @@ TEST(Resized, CropsTheMiddleAndStretchesAll) {
   EXPECT_EQ(Text(Resized(image, {1, 4}, ImageFit::kStretch)), "aaabbbcccddd");
 }
 
+// Its width alone would make 45 million pixels of it.
+TEST(Resized, MakesLittleOfANarrowImageOnTheWay) {
+  std::mt19937 random(1);
+  Image image{{200'000, 2}, 1, {}};
+  for (int i = 0; i < 400'000; ++i) image.pixels.push_back(static_cast<uint8_t>(random()));
+  const Image shorter = Resized(image, {16, 2}, ImageFit::kStretch);
+  EXPECT_EQ(Text(Resized(image, {16, 224}, ImageFit::kStretch)),
+            Text(Resized(shorter, {16, 224}, ImageFit::kStretch)));
+}
+
 // Where it fails for want of memory another machine would have read it: that is no bad image.
 #ifndef __SANITIZE_ADDRESS__
 TEST(JpegFile, WantOfMemoryIsNoFaultOfItsBytes) {
