@@ -1,6 +1,7 @@
 #include "coordinator/runtime/history.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/strip.h"
 #include "lib/base/digits.h"
@@ -49,6 +50,11 @@ std::optional<int64_t> SamplesUsed(const SampleRange& range, uint64_t of_epoch) 
   return static_cast<int64_t>(used);
 }
 
+// Those who are sent a history, as MLflow is, need not take what is not finite.
+std::optional<double> IfFinite(std::optional<double> number) {
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
 // What the steps of a job have in common.
 struct JobOfSteps {
   const TrainingSpec& training;
@@ -63,9 +69,9 @@ HistoryStep StepAt(const JobOfSteps& job, const std::vector<RecordedStep>& recor
                    .lineage = record.lineage.value(),
                    .epoch = record.samples.epoch,
                    .unix_ms = records[at].unix_ms,
-                   .loss = MeanLoss(record),
+                   .loss = IfFinite(MeanLoss(record)),
                    .learning_rate = std::nullopt,
-                   .gradient_norm = record.norm,
+                   .gradient_norm = IfFinite(record.norm),
                    .samples_per_second = SpeedAt(records, at),
                    .samples = SamplesUsed(record.samples, job.samples),
                    .seconds = SecondsAt(records, at),

@@ -23,7 +23,7 @@ struct HistoryStep {
   int64_t unix_ms = 0;                  // when it was recorded; 0: not known
   std::optional<double> loss;           // mean; nothing: it is not finite, or there were no samples
   std::optional<double> learning_rate;  // nothing: the job has no such step
-  std::optional<double> gradient_norm;  // before clipping; nothing: it is not measured
+  std::optional<double> gradient_norm;  // before clipping; nothing: not finite, or not measured
   std::optional<double> samples_per_second;  // over the last steps of its view; nothing: unknown
   std::optional<int64_t>
       samples;                    // that the job has used with it; nothing: no job can have so many

@@ -160,6 +160,8 @@ class FakeMlflow {
     if (asked.at("metrics").size() > 1000 || asked.at("params").size() > 100 ||
         asked.at("tags").size() > 100)
       return Invalid("too much for one request");
+    for (const Json& point : asked.at("metrics"))
+      if (!point.at("value").is_number()) return Invalid("a value is no number");
     for (const Json& param : asked.at("params")) {
       const auto known = run.params.try_emplace(param.at("key"), param.at("value"));
       if (!known.second && known.first->second != param.at("value"))

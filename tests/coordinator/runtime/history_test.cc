@@ -2,6 +2,7 @@
 #include "coordinator/runtime/history.h"
 
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +19,7 @@
 #include "coordinator/runtime/tensorboard_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/domain/history_series.h"
 #include "lib/storage/kv.h"
 #include "lib/tensorboard/run.h"
 #include "lib/wire/job_codec.h"
@@ -68,8 +70,8 @@ class HistoryTest : public ::testing::Test {
       record.lane_holders = {{"worker-0", {1, 1}}};
       record.samples = StepSamples(job_.spec.training, job_.environment->samples, record.step);
       record.weight = 4;
-      record.loss = 2;
-      if (step % 2 == 1) record.norm = 1.5;
+      record.loss = loss_;
+      if (step % 2 == 1) record.norm = norm_;
       now_ += milliseconds;
       ASSERT_TRUE(journal_->Write({PersistJob{job_}, PersistRecords{"a", {record}}}, now_).ok());
     }
@@ -108,6 +110,7 @@ class HistoryTest : public ::testing::Test {
   JobJournal job_;
   Step recorded_;
   int64_t now_ = 1'000'000;
+  double loss_ = 2, norm_ = 1.5;  // of the steps that are recorded next
   std::unique_ptr<Journal> journal_ = *Journal::Open(OpenMemory(JournalFamilies()));
   const std::string path_ = folder_ + "/metrics.jsonl";
   HistoryFile file_{path_};
@@ -130,6 +133,24 @@ TEST_F(HistoryTest, AStepTellsLossRateNormAndSpeed) {
             "{\"step\":1,\"lineage\":1,\"epoch\":0,\"time\":\"1970-01-01T00:16:40.200Z\","
             "\"loss\":0.5,\"learning_rate\":0.1,\"gradient_norm\":1.5,"
             "\"samples_per_second\":40,\"samples\":8,\"seconds\":0.1}\n");
+}
+
+// MLflow refuses a batch with such a number, and would be sent it again for ever.
+TEST_F(HistoryTest, WhatIsNotFiniteIsNoValueOfAStep) {
+  for (const double bad :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+        -std::numeric_limits<double>::infinity()}) {
+    loss_ = norm_ = bad;
+    Record(recorded_.value(), recorded_.value() + 2);
+  }
+  const std::vector<HistoryStep> steps = Read().steps;
+  ASSERT_EQ(steps.size(), 6u);
+  for (const HistoryStep& step : steps) {
+    EXPECT_FALSE(step.loss) << step.step;
+    EXPECT_FALSE(step.gradient_norm) << step.step;
+    EXPECT_TRUE(step.learning_rate) << step.step;
+    for (const auto& [name, value] : ValuesOf(step)) EXPECT_TRUE(std::isfinite(value)) << name;
+  }
 }
 
 TEST_F(HistoryTest, AStopIsNoTimeOfAStep) {
