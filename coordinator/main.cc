@@ -157,11 +157,11 @@ void Define(CLI::App& app, Arguments& arguments) {
   app.add_option("--checkpoint-dir", arguments.checkpoint_dir,
                  "where members write checkpoints (default: checkpoints in --dir)");
   app.add_option("--history-dir", arguments.history_dir,
-                 "a directory with one for each job, in which metrics.jsonl is kept (default: "
-                 "nowhere)");
+                 "a directory in which each job gets one with its metrics.jsonl, until it is "
+                 "deleted (default: nowhere)");
   app.add_option("--tensorboard-dir", arguments.tensorboard_dir,
-                 "a directory in which each job that has one in --history-dir gets a run for "
-                 "TensorBoard (default: nowhere)");
+                 "with --history-dir: a directory in which each job gets a run for TensorBoard, "
+                 "likewise (default: nowhere)");
   app.add_option("--lease-ms", arguments.lease_ms,
                  "a member that is silent for so many milliseconds counts as lost")
       ->check(CLI::Range(kShortestLease.count(), kLongestLease.count()))

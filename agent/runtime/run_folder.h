@@ -8,6 +8,7 @@
 //   jobs/JOB/logs/NAME.log    what each process of a job printed
 //   jobs/JOB/run/NAME.lanes   how many lanes each worker of a job has run
 //   jobs/JOB/metrics.jsonl    the job's history, by the coordinator
+//   jobs/JOB/history_of       which job of that id it is of, likewise
 //   tensorboard/JOB/          the same for TensorBoard, likewise
 //   jobs/JOB/first_start      which job of that id it is: the number of its first start
 //   store/                    the coordinator's; store/identity/ is the authority of the cluster

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <system_error>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/runtime/history.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
+#include "lib/domain/job_id.h"
 #include "lib/log/log.h"
 
 namespace muster::coordinator {
@@ -16,6 +21,32 @@ constexpr Duration kPeriod = std::chrono::seconds(1);
 constexpr int64_t kTail = 16 * 1024;
 // The step and the lineage at the begin of a line are in so much of it.
 constexpr size_t kMostPlaceBytes = 80;
+
+constexpr char kHistory[] = "/metrics.jsonl";
+// Which job the history of a folder is of: after a deletion another one may take its id.
+constexpr char kHistoryOf[] = "/history_of";
+constexpr size_t kMostNoteBytes = 256;
+
+// What stands there, before the number of the job's first start. With the cluster in it nobody
+// takes away what is another's.
+std::string BeginOfNote(const Journal& journal) { return absl::StrCat(journal.cluster(), " "); }
+std::string NoteOf(const Journal& journal, const JobJournal& job) {
+  return absl::StrCat(BeginOfNote(journal), job.first_start.value(), "\n");
+}
+
+// What is not there is no error.
+absl::Status RemoveFile(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  return error ? FileError(error.value(), "remove", path) : absl::OkStatus();
+}
+
+// One of `before` is not there any more.
+bool LacksSome(const KnownJobs& before, const KnownJobs& now) {
+  return std::any_of(before.begin(), before.end(), [&](const KnownJobPtr& known) {
+    return !FindJob(now, known->status.job.id).ok();
+  });
+}
 
 }  // namespace
 
@@ -110,17 +141,62 @@ void HistoryFiles::Loop() {
 void HistoryFiles::LookAtAll() {
   const absl::StatusOr<KnownJobsPtr> jobs = known_();
   if (!jobs.ok()) return;
+  if (seen_ == nullptr || LacksSome(*seen_, **jobs)) RemoveDeleted(**jobs);
+  seen_ = *jobs;
   for (const KnownJobPtr& known : **jobs) LookAt(known);
-  std::erase_if(kept_, [&](const auto& kept) {
-    return std::none_of((*jobs)->begin(), (*jobs)->end(), [&](const KnownJobPtr& known) {
-      return known->status.job.id == kept.first;
-    });
-  });
+  std::erase_if(kept_, [&](const auto& kept) { return !FindJob(**jobs, kept.first).ok(); });
+}
+
+std::string HistoryFiles::FolderOf(const std::string& job) const {
+  return absl::StrCat(folder_, "/", job);
+}
+
+// What a deleted job of that id has left there goes. What lacks our note, as an earlier version
+// wrote it, is written anew: the ledger has all of it. Not of a job that was adopted: its steps
+// before that another cluster may have written there, and nobody else has them.
+absl::Status HistoryFiles::TakeFolder(const JobJournal& job) const {
+  const std::string folder = FolderOf(job.id), note = NoteOf(journal_, job);
+  const absl::StatusOr<std::string> found = ReadWholeFile(folder + kHistoryOf, kMostNoteBytes);
+  if (found.ok() && *found == note) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(MakeDirectories(folder));
+  const bool is_of_deleted = found.ok() && absl::StartsWith(*found, BeginOfNote(journal_));
+  if (is_of_deleted || AdoptedAt(job) == Step(0))
+    MUSTER_RETURN_IF_ERROR(RemoveFile(folder + kHistory));
+  return ReplaceFile(folder + kHistoryOf, note);
+}
+
+// Also of those that were deleted while no coordinator ran, or shortly before it ended.
+void HistoryFiles::RemoveDeleted(const KnownJobs& jobs) const {
+  std::vector<std::string> deleted;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder_, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string id = at->path().filename();
+    if (!IsJobId(id) || FindJob(jobs, id).ok()) continue;
+    const auto note = ReadWholeFile(FolderOf(id) + kHistoryOf, kMostNoteBytes);
+    if (note.ok() && absl::StartsWith(*note, BeginOfNote(journal_))) deleted.push_back(id);
+  }
+  for (const std::string& id : deleted)
+    if (const absl::Status removed = Remove(id); !removed.ok())
+      LogWarning("the history of job %s, which was deleted, is not: %s; the next start tries again",
+                 id, removed.message());
+}
+
+// The note goes last: where this is cut short, the rest is removed the next time.
+absl::Status HistoryFiles::Remove(const std::string& job) const {
+  if (!tensorboard_folder_.empty())
+    MUSTER_RETURN_IF_ERROR(TensorBoardFile::Remove(absl::StrCat(tensorboard_folder_, "/", job)));
+  MUSTER_RETURN_IF_ERROR(RemoveFile(FolderOf(job) + kHistory));
+  MUSTER_RETURN_IF_ERROR(RemoveFile(FolderOf(job) + kHistoryOf));
+  std::error_code error;
+  std::filesystem::remove(FolderOf(job), error);  // not where others have put something there
+  return absl::OkStatus();
 }
 
 absl::Status HistoryFiles::Write(Kept& kept, const KnownJob& known) const {
   const JobStatus& status = known.status;
   const std::stop_token stop = stop_writing_.get_token();
+  MUSTER_RETURN_IF_ERROR(TakeFolder(status.job));
   MUSTER_RETURN_IF_ERROR(kept.file.Follow(journal_, status.job, status.step, stop));
   if (tensorboard_folder_.empty()) return absl::OkStatus();
   return kept.board.Follow(journal_, status.job, status.step, stop);
@@ -128,9 +204,7 @@ absl::Status HistoryFiles::Write(Kept& kept, const KnownJob& known) const {
 
 void HistoryFiles::LookAt(const KnownJobPtr& known) {
   const JobJournal& job = known->status.job;
-  const std::string folder = absl::StrCat(folder_, "/", job.id);
-  std::error_code error;
-  if (job.deleting || job.lineages.empty() || !std::filesystem::is_directory(folder, error)) return;
+  if (job.deleting || known->status.step == Step(0)) return;
   auto kept = kept_.find(job.id);
   if (kept != kept_.end() && kept->second.first_start != job.first_start) {
     kept_.erase(kept);
@@ -140,7 +214,7 @@ void HistoryFiles::LookAt(const KnownJobPtr& known) {
     kept =
         kept_
             .emplace(job.id,
-                     Kept{job.first_start, HistoryFile(folder + "/metrics.jsonl"),
+                     Kept{job.first_start, HistoryFile(FolderOf(job.id) + kHistory),
                           TensorBoardFile(absl::StrCat(tensorboard_folder_, "/", job.id)), nullptr})
             .first;
   Kept& of = kept->second;

@@ -45,9 +45,11 @@ class HistoryFile {
 
 class HistoryFiles {
  public:
-  // `known` is asked once a second for the jobs whose files are to be kept; `folder` has a folder
-  // for each job, and a job without one gets no file. In `tensorboard_folder` a folder is made for
-  // each of them; empty: event files are not wanted. `journal` outlives this.
+  // `known` is asked once a second for the jobs whose files are to be kept. In `folder` each job
+  // has a folder, which is made with its first step where nobody else has made it, and in
+  // `tensorboard_folder` another one; empty: event files are not wanted. The files of a job that
+  // was deleted are taken away, and nothing that others keep in these folders. `journal` outlives
+  // this.
   using Known = std::function<absl::StatusOr<KnownJobsPtr>()>;
   HistoryFiles(const Journal& journal, std::string folder, std::string tensorboard_folder,
                Known known);
@@ -67,12 +69,17 @@ class HistoryFiles {
   void LookAtAll();
   void LookAt(const KnownJobPtr& known);
   absl::Status Write(Kept& kept, const KnownJob& known) const;
+  std::string FolderOf(const std::string& job) const;
+  absl::Status TakeFolder(const JobJournal& job) const;
+  void RemoveDeleted(const KnownJobs& jobs) const;
+  absl::Status Remove(const std::string& job) const;
 
   const Journal& journal_;
   const std::string folder_;
   const std::string tensorboard_folder_;
   const Known known_;
-  std::map<std::string, Kept> kept_;  // of the thread
+  KnownJobsPtr seen_;                 // of the thread; null: it has seen none yet
+  std::map<std::string, Kept> kept_;  // likewise
   StopSignal stop_;
   std::stop_source stop_writing_;  // more than a page of each file
   std::thread thread_;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,21 @@ constexpr char kPrefix[] = "events.out.tfevents.", kSuffix[] = ".muster";
 std::string NameOf(const JobJournal& job) {
   return absl::StrFormat("%s%020d.%020d%s", kPrefix, job.start.value(),
                          job.lineages.back().number.value(), kSuffix);
+}
+
+// The files of a run, as far as they can be seen.
+std::vector<std::filesystem::path> FilesOf(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename();
+    std::error_code looking;
+    if (absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kSuffix) &&
+        at->is_regular_file(looking) && !at->is_symlink(looking))
+      files.push_back(at->path());
+  }
+  return files;
 }
 
 }  // namespace
@@ -105,14 +121,18 @@ absl::Status TensorBoardFile::TellEnd(const JobJournal& job) {
 // One that cannot be emptied now is looked at again with the next step.
 void TensorBoardFile::EmptyOlder() const {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    const std::string name = entry.path().filename();
-    const bool is_ours = absl::StartsWith(name, kPrefix) && absl::EndsWith(name, kSuffix);
-    std::error_code emptying;
-    if (is_ours && entry.path() != file_->path() && entry.is_regular_file(emptying) &&
-        !entry.is_symlink(emptying))
-      std::filesystem::resize_file(entry.path(), 0, emptying);
+  for (const std::filesystem::path& path : FilesOf(folder_))
+    if (path != file_->path()) std::filesystem::resize_file(path, 0, error);
+}
+
+absl::Status TensorBoardFile::Remove(const std::string& folder) {
+  std::error_code error;
+  for (const std::filesystem::path& path : FilesOf(folder)) {
+    std::filesystem::remove(path, error);
+    if (error) return FileError(error.value(), "remove", path.string());
   }
+  std::filesystem::remove(folder, error);  // not where others have put something there
+  return absl::OkStatus();
 }
 
 }  // namespace muster::coordinator

@@ -30,6 +30,9 @@ class TensorBoardFile {
   absl::Status Follow(const Journal& journal, const JobJournal& job, Step recorded,
                       const std::stop_token& stop);
 
+  // Takes away the files of such a run, and the folder where nothing else is in it.
+  static absl::Status Remove(const std::string& folder);
+
  private:
   absl::Status FindEnd();
   absl::Status FollowSteps(const Journal& journal, const JobJournal& job, Step recorded,

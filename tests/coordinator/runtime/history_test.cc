@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -90,9 +92,10 @@ class HistoryTest : public ::testing::Test {
   absl::Status Follow() { return file_.Follow(*journal_, job_, recorded_, {}); }
   // Step and lineage of each line.
   using Places = std::vector<std::pair<int64_t, int64_t>>;
-  Places Lines() const {
+  Places Lines() const { return LinesOf(path_); }
+  static Places LinesOf(const std::string& path) {
     Places places;
-    std::ifstream in(path_);
+    std::ifstream in(path);
     for (std::string line; std::getline(in, line);) {
       const auto place = PlaceInHistory(line);
       EXPECT_TRUE(place) << line;
@@ -352,26 +355,136 @@ TEST_F(HistoryTest, WhoeverIsToldToStopWritesOnePageMore) {
   EXPECT_EQ(Lines().size(), static_cast<size_t>(kSteps + 3));
 }
 
-TEST_F(HistoryTest, TheLastLookAtAllFilesWritesNoneAnew) {
-  Record(0, 2 * kHistoryStepsPerPage + 1);
-  KnownJob known;
-  known.status.job = job_;
-  known.status.step = recorded_;
-  const auto jobs =
-      std::make_shared<const KnownJobs>(KnownJobs{std::make_shared<const KnownJob>(known)});
-  std::filesystem::create_directory(folder_ + "/a");
-  std::atomic<bool> is_last = false;
-  {
-    const HistoryFiles files(*journal_, folder_, "", [&]() -> absl::StatusOr<KnownJobsPtr> {
+// The files of all jobs, at one look: that before they are left.
+class HistoryFilesTest : public HistoryTest {
+ protected:
+  void LookAt(const KnownJobsPtr& jobs) {
+    std::atomic<bool> is_last = false;
+    const HistoryFiles files(*journal_, files_, board_, [&]() -> absl::StatusOr<KnownJobsPtr> {
       if (!is_last) return absl::UnavailableError("not yet");
       return jobs;
     });
     is_last = true;
   }
-  std::ifstream in(folder_ + "/a/metrics.jsonl");
-  int64_t lines = 0;
-  for (std::string line; std::getline(in, line);) ++lines;
-  EXPECT_EQ(lines, kHistoryStepsPerPage);
+  KnownJobsPtr Ours() const {
+    KnownJob known;
+    known.status.job = job_;
+    known.status.step = recorded_;
+    return std::make_shared<const KnownJobs>(KnownJobs{std::make_shared<const KnownJob>(known)});
+  }
+  void LookAtOurs() { LookAt(Ours()); }
+  void LookAtNone() { LookAt(std::make_shared<const KnownJobs>()); }
+  Places Lines() const { return LinesOf(files_ + "/a/metrics.jsonl"); }
+  static bool Exists(const std::string& path) { return std::filesystem::exists(path); }
+
+  const std::string files_ = folder_ + "/files";
+  const std::string board_ = folder_ + "/board";
+};
+
+TEST_F(HistoryFilesTest, TheLastLookWritesNoneAnew) {
+  Record(0, 2 * kHistoryStepsPerPage + 1);
+  LookAtOurs();
+  EXPECT_EQ(Lines().size(), static_cast<size_t>(kHistoryStepsPerPage));
+}
+
+// The agent of its members makes one where it is on the machine of the coordinator, and not in a
+// pod.
+TEST_F(HistoryFilesTest, AJobGetsAFolderWithItsFirstStep) {
+  LookAtOurs();
+  EXPECT_FALSE(Exists(files_ + "/a")) << "it has not begun";
+  Record(0, 5);
+  LookAtOurs();
+  EXPECT_EQ(Lines(), OfTheLedger());
+  EXPECT_TRUE(Exists(board_ + "/a"));
+  std::filesystem::remove_all(files_);
+  Record(5, 7);
+  LookAtOurs();
+  EXPECT_EQ(Lines(), OfTheLedger()) << "somebody has removed it";
+}
+
+TEST_F(HistoryFilesTest, TheStepsOfADeletedJobOfThatIdAreNotThoseOfTheNext) {
+  job_.first_start = StartNumber(1);
+  Record(0, 9);
+  LookAtOurs();
+  ASSERT_EQ(Lines().size(), 9u);
+  job_.first_start = StartNumber(2);
+  recorded_ = Step(3);
+  LookAtOurs();
+  EXPECT_EQ(Lines(), OfTheLedger());
+  std::ofstream(files_ + "/a/metrics.jsonl") << "something else\n";
+  std::filesystem::remove(files_ + "/a/history_of");
+  LookAtOurs();
+  EXPECT_EQ(Lines(), OfTheLedger()) << "nobody knows whose it was";
+}
+
+// In the folder of a cluster whose store was lost.
+TEST_F(HistoryFilesTest, WhatIsThereOfAnAdoptedJobStays) {
+  job_.lineages = {{LineageNumber(1), LineageNumber(0), Step(2), "adopted"}};
+  Record(2, 5);
+  std::filesystem::create_directories(files_ + "/a");
+  std::ofstream(files_ + "/a/metrics.jsonl") << "of before\n";
+  std::ofstream(files_ + "/a/history_of") << "0123456789abcdef 1\n";
+  for (int i = 0; i < 2; ++i) {
+    LookAtOurs();
+    std::stringstream text;
+    text << std::ifstream(files_ + "/a/metrics.jsonl").rdbuf();
+    EXPECT_THAT(text.str(), StartsWith("of before\n{\"step\":2,"));
+  }
+  job_.first_start = job_.first_start + 1;
+  LookAtOurs();
+  EXPECT_EQ(Lines(), OfTheLedger()) << "it was deleted, and another one is adopted";
+}
+
+TEST_F(HistoryFilesTest, FilesOfADeletedJobGoAndThoseOfOthersStay) {
+  Record(0, 5);
+  LookAtOurs();
+  ASSERT_TRUE(Exists(files_ + "/a/metrics.jsonl"));
+  LookAtNone();
+  EXPECT_FALSE(Exists(files_ + "/a"));
+  EXPECT_FALSE(Exists(board_ + "/a"));
+  EXPECT_TRUE(Exists(files_));
+
+  LookAtOurs();
+  const std::string log = files_ + "/a/worker-0.log", theirs = board_ + "/a/theirs";
+  for (const std::string& path : {log, theirs}) std::ofstream(path) << "of somebody else\n";
+  for (const char* job : {"/of-another-cluster", "/of-nobody"}) {
+    std::filesystem::create_directory(files_ + job);
+    std::ofstream(files_ + job + "/metrics.jsonl") << "{}\n";
+  }
+  std::ofstream(files_ + "/of-another-cluster/history_of") << "0123456789abcdef 1\n";
+  LookAtNone();
+  EXPECT_FALSE(Exists(files_ + "/a/metrics.jsonl"));
+  EXPECT_FALSE(Exists(files_ + "/a/history_of"));
+  EXPECT_TRUE(Exists(log));
+  EXPECT_TRUE(Exists(theirs));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(board_ + "/a"), {}), 1);
+  EXPECT_TRUE(Exists(files_ + "/of-another-cluster/metrics.jsonl"));
+  EXPECT_TRUE(Exists(files_ + "/of-nobody/metrics.jsonl"));
+}
+
+TEST_F(HistoryFilesTest, OneThatIsDeletedMeanwhileIsMissed) {
+  Record(0, 5);
+  const KnownJobsPtr jobs = Ours();
+  std::atomic<int> looks = 0;
+  std::promise<void> looked;
+  {
+    const HistoryFiles files(*journal_, files_, board_, [&]() -> absl::StatusOr<KnownJobsPtr> {
+      if (looks++ > 0) return std::make_shared<const KnownJobs>();
+      looked.set_value();
+      return jobs;
+    });
+    looked.get_future().wait();
+  }
+  EXPECT_GT(looks, 1);
+  EXPECT_FALSE(Exists(files_ + "/a"));
+  EXPECT_FALSE(Exists(board_ + "/a"));
+}
+
+TEST_F(HistoryFilesTest, AJobThatIsBeingDeletedGetsNoFiles) {
+  Record(0, 5);
+  job_.deleting = true;
+  LookAtOurs();
+  EXPECT_FALSE(Exists(files_ + "/a"));
 }
 
 // The event file of TensorBoard.
