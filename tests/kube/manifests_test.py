@@ -36,9 +36,11 @@ TOGETHER = {
     "dev-cards": ("dev", ("prometheus", "rdma")),
 }
 MADE = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
+# Of sections of the document, as they are written there.
+OF_DOCUMENT = ("data", "plugins", "streams", "cache")
 # With a coordinator that makes pods.
-HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu", "overlays/data", "overlays/plugins",
-             "overlays/streams", *(f"overlays/{name}" for name in MADE))
+HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu",
+             *(f"overlays/{name}" for name in (*OF_DOCUMENT, *MADE)))
 # In which overlays pods may do more than the restricted level lets them, and what.
 PRIVILEGED = {name: "IPC_LOCK" for name, (_, components) in MADE.items() if "rdma" in components}
 # What whoever applies an overlay makes first in the namespace of jobs, and what the base leaves to an overlay.
@@ -97,6 +99,7 @@ def copied(into):
         put_data(copy_of)
         put_plugins(copy_of)
         put_streams(copy_of)
+        put_cache(copy_of)
     return copy_of
 
 
@@ -124,11 +127,24 @@ def put_streams(copy_of):
     put_mounted(copy_of, "streams", more, {"streams.yaml": claim, "kustomization.yaml": kustomization})
 
 
+def put_cache(copy_of):
+    """The overlay of the section about what pods keep, likewise: with another volume in the place of one."""
+    claim, volume, kustomization = written("What pods keep")
+    pod, count = re.subn("^( *)- name: cache .*\n.*\n", lambda found: found[1] + volume.splitlines()[-1] + "\n",
+                         (K8S / "base/worker-pod.yaml").read_text(), flags=re.MULTILINE)
+    assert count == 1, pod
+    put_pod(copy_of, "cache", pod, {"cache.yaml": claim, "kustomization.yaml": kustomization})
+
+
 def put_mounted(copy_of, name, more, files):
     """An overlay whose pods have one volume more."""
     pod = (K8S / "base/worker-pod.yaml").read_text()
     for key, item in re.findall("^(volumeMounts|volumes):\n(- .*\n)", more, re.MULTILINE):
         pod = re.sub(f"^( *){key}:\n", lambda found: found[0] + found[1] + item, pod, count=1, flags=re.MULTILINE)
+    put_pod(copy_of, name, pod, files)
+
+
+def put_pod(copy_of, name, pod, files):
     overlay = copy_of / "overlays" / name
     overlay.mkdir()
     for file, text in {**files, "worker-pod.yaml": pod}.items():
@@ -158,6 +174,24 @@ def launched_pods(objects):
         if each["kind"] == "ConfigMap" and "worker-pod.yaml" in each.get("data", {}):
             text = each["data"]["worker-pod.yaml"].replace("metadata:", "metadata:\n  name: worker", 1)
             yield from as_objects("apiVersion: v1\nkind: Pod\n" + text)
+
+
+def pods_of(objects):
+    """Of what makes pods, one each."""
+    for each in objects:
+        spec = each.get("spec", {})
+        if each["kind"] == "CronJob":
+            spec = spec["jobTemplate"]["spec"]
+        if each["kind"] == "ClusterTrainingRuntime":
+            spec = spec["template"]["spec"]
+        if "replicatedJobs" in spec:
+            spec = spec["replicatedJobs"][0]["template"]["spec"]
+        if "template" in spec:
+            pod = copy.deepcopy(spec["template"])
+            pod.setdefault("metadata", {})["name"] = "pod"
+            for claim in spec.get("volumeClaimTemplates", []):  # which a StatefulSet's pods have besides
+                pod["spec"]["volumes"].append({"name": claim["metadata"]["name"], "emptyDir": {}})
+            yield {"apiVersion": "v1", "kind": "Pod", **pod}
 
 
 def launch_namespace(objects):
@@ -336,6 +370,40 @@ class Built(unittest.TestCase):
         self.assertIn(("PersistentVolumeClaim", "streams"), needed_by(pod))
         self.assertEqual(one(objects, "PersistentVolumeClaim", "streams")["spec"]["accessModes"], ["ReadWriteMany"])
 
+    def test_what_pods_keep_is_in_a_volume_of_the_document(self):
+        objects = self.made["overlays/cache"]
+        pod = next(launched_pods(objects))
+        self.assertEqual([each["persistentVolumeClaim"] for each in pod["spec"]["volumes"] if each["name"] == "cache"],
+                         [{"claimName": "cache"}])
+        self.assertEqual(one(objects, "PersistentVolumeClaim", "cache")["spec"]["accessModes"], ["ReadWriteMany"])
+
+    def test_what_is_prepared_is_not_in_the_memory_of_the_keys(self):
+        """Wherever workers run: there it would take the room of the keys, and the pod's memory."""
+        seen = collections.Counter()
+        guests = {name: self.build(name) for name in (*OF_ANY_NAMESPACE, "overlays/kubeflow")}
+        for name, objects in {**self.made, **guests}.items():
+            for pod in (*pods_of(objects), *launched_pods(objects)):
+                for container in pod["spec"]["containers"]:
+                    if container.get("command") == ["/opt/muster/bin/muster-coordinator"]:
+                        continue
+                    with self.subTest(name, container=container["name"]):
+                        seen[name] += 1
+                        places = [each["value"] for each in container["env"] if each["name"] == "XDG_CACHE_HOME"]
+                        mounts = {each["mountPath"]: each for each in container["volumeMounts"]}
+                        volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
+                        self.assertEqual(len(places), 1)
+                        mount = mounts[places[0]]
+                        self.assertFalse(mount.get("readOnly"))
+                        volume = volumes[mount["name"]]
+                        if "persistentVolumeClaim" not in volume:
+                            self.assertEqual(volume["emptyDir"].keys(), {"sizeLimit"}, "on disk, with a bound")
+                        # The home of the image's user, for keys.
+                        self.assertNotEqual(mounts["/tmp"]["name"], mount["name"])
+                        self.assertEqual(volumes[mounts["/tmp"]["name"]]["emptyDir"]["medium"], "Memory")
+        # A TrainJob's pods are those of its runtime.
+        self.assertEqual(set(seen), {*self.made, *guests} - {"jobs/trainjob"})
+        self.assertEqual(set(seen.values()), {1})
+
     def test_a_queue_covers_what_pods_ask_for(self):
         """One that does not cover a resource admits no job that asks for it."""
         seen = set()
@@ -427,25 +495,9 @@ class Manifests(ClusterTest):
         return self.cluster.refusal("apply", *of_namespace, "--server-side", "--dry-run=server", "--validate=strict",
                                     "-f", "-", text=text)
 
-    def pods_of(self, objects):
-        for each in objects:
-            spec = each.get("spec", {})
-            if each["kind"] == "CronJob":
-                spec = spec["jobTemplate"]["spec"]
-            if each["kind"] == "ClusterTrainingRuntime":
-                spec = spec["template"]["spec"]
-            if "replicatedJobs" in spec:
-                spec = spec["replicatedJobs"][0]["template"]["spec"]
-            if "template" in spec:
-                pod = copy.deepcopy(spec["template"])
-                pod.setdefault("metadata", {})["name"] = "pod"
-                for claim in spec.get("volumeClaimTemplates", []):  # which a StatefulSet's pods have besides
-                    pod["spec"]["volumes"].append({"name": claim["metadata"]["name"], "emptyDir": {}})
-                yield {"apiVersion": "v1", "kind": "Pod", **pod}
-
     def assert_taken(self, objects, namespace, level_of_pods):
         self.assertEqual(self.refusal(objects, None), "")
-        for pod in [*self.pods_of(objects), *launched_pods(objects)]:
+        for pod in [*pods_of(objects), *launched_pods(objects)]:
             pod["metadata"].pop("namespace", None)
             self.assertEqual(self.refusal([pod], level_of_pods), "")
 
@@ -456,7 +508,7 @@ class Manifests(ClusterTest):
         for account in ("muster-worker", "muster-coordinator"):
             for each in (namespace, privileged):
                 self.cluster.kubectl("create", "serviceaccount", "-n", each, account)
-        for folder in (*FOLDERS, *(f"overlays/{name}" for name in ("data", "plugins", "streams", *MADE))):
+        for folder in (*FOLDERS, *(f"overlays/{name}" for name in (*OF_DOCUMENT, *MADE))):
             with self.subTest(folder):
                 of_any = folder in OF_ANY_NAMESPACE
                 objects = self.cluster.objects(copied(self.cluster.folder) / folder, namespace if of_any else None)
@@ -487,7 +539,7 @@ class Manifests(ClusterTest):
                 objects = self.cluster.objects(K8S / folder, "default")
                 policy = one(objects, "NetworkPolicy")["spec"]
                 labels = policy["podSelector"]["matchLabels"]
-                pods = list(self.pods_of(objects + [
+                pods = list(pods_of(objects + [
                     {"kind": "ClusterTrainingRuntime", "spec": patch["trainingRuntimeSpec"]}
                     for each in objects for patch in each.get("spec", {}).get("runtimePatches", ())]))
                 self.assertEqual(len(pods), 1)
@@ -516,7 +568,7 @@ class Manifests(ClusterTest):
                 else:
                     place[path[-1]] = value
                 pods = [{**pod, "metadata": {**pod["metadata"], "namespace": namespace}}
-                        for pod in self.pods_of([broken])]
+                        for pod in pods_of([broken])]
                 said = self.refusal([broken], namespace) or self.refusal(pods, namespace)
                 self.assertIn(word, said)
 
