@@ -73,6 +73,20 @@ class Host(HostTest):
         done = self.assert_done("adopted")
         self.assertEqual((done["rewinds"], done["lanes_recomputed"]), (0, 0))
 
+    def test_its_history_is_files_and_these_go_with_it(self):
+        """Of each step once, also across another pod of the coordinator."""
+        self.submit("curved", counting(FIXED))
+        self.until_step("curved", 50)
+        self.restart_coordinator()
+        self.assert_done("curved")
+        history, board = self.store / "history/curved", self.store / "tensorboard/curved"
+        text = lambda: (history / "metrics.jsonl").read_text()
+        steps = lambda: [json.loads(line)["step"] for line in text().split("\n")[:-1]]  # whole lines
+        self.until("the last step in its file", lambda: steps() == list(range(8000)), 60)
+        self.assertTrue(list(board.glob("events.out.tfevents.*")))
+        self.assertEqual(self.ask("DELETE", "/v1/jobs/curved")[0], 200)
+        self.until("the end of its files", lambda: not history.exists() and not board.exists(), 60)
+
     def test_the_coordinator_is_killed(self):
         """Its container, in the middle of a run of a job whose number of pods may change."""
         self.submit("killed-too", counting({"min": 2, "max": 3}, epochs=8))

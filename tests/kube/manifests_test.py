@@ -37,7 +37,7 @@ TOGETHER = {
 }
 MADE = {name: ("../base", (name,)) for name in COMPONENTS} | TOGETHER
 # Of sections of the document, as they are written there.
-OF_DOCUMENT = ("data", "plugins", "streams", "cache")
+OF_DOCUMENT = ("data", "plugins", "streams", "cache", "curves")
 # With a coordinator that makes pods.
 HOST_MODE = ("base", "overlays/dev", "overlays/prod", "overlays/gpu",
              *(f"overlays/{name}" for name in (*OF_DOCUMENT, *MADE)))
@@ -47,6 +47,7 @@ PRIVILEGED = {name: "IPC_LOCK" for name, (_, components) in MADE.items() if "rdm
 BY_HAND = {("Secret", "muster-join")}
 OF_OVERLAYS = {("PersistentVolumeClaim", "muster-checkpoints")}
 PLUGIN_FOLDER = "/opt/muster/lib/muster/plugins"  # where every worker of the image looks
+COORDINATOR = "/opt/muster/bin/muster-coordinator"
 GPU = "nvidia.com/gpu"  # which the coordinator adds to the template of pods
 
 # What is broken of guest-job's Job, and a word of the refusal. Paths lead to what is replaced; None removes it.
@@ -100,6 +101,7 @@ def copied(into):
         put_plugins(copy_of)
         put_streams(copy_of)
         put_cache(copy_of)
+        put_files(copy_of, "curves", {"kustomization.yaml": next(written("Curves"))})
     return copy_of
 
 
@@ -133,7 +135,7 @@ def put_cache(copy_of):
     pod, count = re.subn("^( *)- name: cache .*\n.*\n", lambda found: found[1] + volume.splitlines()[-1] + "\n",
                          (K8S / "base/worker-pod.yaml").read_text(), flags=re.MULTILINE)
     assert count == 1, pod
-    put_pod(copy_of, "cache", pod, {"cache.yaml": claim, "kustomization.yaml": kustomization})
+    put_files(copy_of, "cache", {"cache.yaml": claim, "kustomization.yaml": kustomization, "worker-pod.yaml": pod})
 
 
 def put_mounted(copy_of, name, more, files):
@@ -141,13 +143,13 @@ def put_mounted(copy_of, name, more, files):
     pod = (K8S / "base/worker-pod.yaml").read_text()
     for key, item in re.findall("^(volumeMounts|volumes):\n(- .*\n)", more, re.MULTILINE):
         pod = re.sub(f"^( *){key}:\n", lambda found: found[0] + found[1] + item, pod, count=1, flags=re.MULTILINE)
-    put_pod(copy_of, name, pod, files)
+    put_files(copy_of, name, {**files, "worker-pod.yaml": pod})
 
 
-def put_pod(copy_of, name, pod, files):
+def put_files(copy_of, name, files):
     overlay = copy_of / "overlays" / name
     overlay.mkdir()
-    for file, text in {**files, "worker-pod.yaml": pod}.items():
+    for file, text in files.items():
         (overlay / file).write_text(text)
 
 
@@ -384,7 +386,8 @@ class Built(unittest.TestCase):
         for name, objects in {**self.made, **guests}.items():
             for pod in (*pods_of(objects), *launched_pods(objects)):
                 for container in pod["spec"]["containers"]:
-                    if container.get("command") == ["/opt/muster/bin/muster-coordinator"]:
+                    is_ours = container["image"].startswith("localhost/muster")
+                    if not is_ours or container.get("command") == [COORDINATOR]:
                         continue
                     with self.subTest(name, container=container["name"]):
                         seen[name] += 1
@@ -403,6 +406,28 @@ class Built(unittest.TestCase):
         # A TrainJob's pods are those of its runtime.
         self.assertEqual(set(seen), {*self.made, *guests} - {"jobs/trainjob"})
         self.assertEqual(set(seen.values()), {1})
+
+    def test_histories_lie_on_the_volume_of_the_store(self):
+        for name, objects in self.made.items():
+            with self.subTest(name):
+                coordinator = one(objects, "StatefulSet")["spec"]["template"]["spec"]["containers"][0]
+                self.assertEqual(coordinator["command"], [COORDINATOR])
+                said = dict(word.removeprefix("--").split("=", 1) for word in coordinator["args"] if "=" in word)
+                mount = next(each for each in coordinator["volumeMounts"] if each["name"] == "store")
+                self.assertFalse(mount.get("readOnly"))
+                claims = one(objects, "StatefulSet")["spec"]["volumeClaimTemplates"]
+                self.assertEqual([each["metadata"]["name"] for each in claims], ["store"])
+                places = [pathlib.PurePath(said[each]) for each in ("dir", "history-dir", "tensorboard-dir")]
+                self.assertEqual({place.parent for place in places}, {pathlib.PurePath(mount["mountPath"])})
+                self.assertEqual(len(set(places)), 3)
+
+    def test_who_reads_histories_as_the_document_says_reads_nothing_else_of_the_store(self):
+        coordinator, curves = one(self.made["overlays/curves"], "StatefulSet")["spec"]["template"]["spec"]["containers"]
+        self.assertEqual(coordinator["command"], [COORDINATOR])
+        self.assertEqual({(each["name"], each["subPath"], each["readOnly"]) for each in curves["volumeMounts"]},
+                         {("store", "history", True), ("store", "tensorboard", True)})
+        for each in curves["volumeMounts"]:
+            self.assertTrue(any(word.endswith(f"-dir=/store/{each['subPath']}") for word in coordinator["args"]))
 
     def test_a_queue_covers_what_pods_ask_for(self):
         """One that does not cover a resource admits no job that asks for it."""
