@@ -81,7 +81,7 @@ absl::StatusOr<MlflowSettings> MlflowSettingsOf(
   MUSTER_ASSIGN_OR_RETURN(settings.authorization, AuthorizationOf(asked.token_file, variable));
   const std::string trusted = variable(kTrusted);
   if (trusted.empty()) return settings;
-  absl::StatusOr<std::string> pem = ReadWholeFile(trusted);
+  absl::StatusOr<std::string> pem = ReadGivenFile(trusted);
   if (!pem.ok()) return Wrong(kTrusted, pem.status().message());
   if (const absl::Status read = ClusterOfAuthority(*pem).status(); !read.ok())
     return Wrong(kTrusted, absl::StrCat("'", Cut(Printable(trusted)), "': ", read.message()));

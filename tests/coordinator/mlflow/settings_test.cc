@@ -8,8 +8,10 @@
 #include <map>
 #include <string>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/identity/certificates.h"
 #include "lib/identity/identity_folder.h"
 
 namespace muster::coordinator {
@@ -48,6 +50,21 @@ TEST(MlflowSettings, WhoWeAreComesFromTheEnvironmentOrAFile) {
   std::filesystem::remove(file);
   EXPECT_THAT(std::string(Settings(with_file).status().message()),
               HasSubstr("--mlflow-token-file: "));
+}
+
+// As Kubernetes mounts a secret, and Debian the authorities that it knows.
+TEST(MlflowSettings, WhomToTrustMayBeALink) {
+  const auto authority = MakeAuthority("somebody", absl::Now());
+  ASSERT_TRUE(authority.ok()) << authority.status();
+  const std::string link = testing::TempDir() + "mlflow-ca-" + std::to_string(getpid()) + ".pem";
+  std::ofstream(link + ".data") << authority->certificates_pem;
+  std::filesystem::create_symlink(link + ".data", link);
+  const auto settings =
+      Settings({.url = "https://mlflow.example.com"}, {{"MLFLOW_TRACKING_SERVER_CERT_PATH", link}});
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->ca, authority->certificates_pem);
+  std::filesystem::remove(link);
+  std::filesystem::remove(link + ".data");
 }
 
 TEST(MlflowSettings, WhatIsWrongIsSaidWithoutASecret) {
