@@ -3,6 +3,7 @@
 Whether the manifests of an overlay fit each other is seen without a cluster: manifests_test.py Built
 """
 
+import base64
 import collections
 import copy
 import json
@@ -25,10 +26,10 @@ OF_ANY_NAMESPACE = ("jobs/guest-job", "jobs/guest-elastic", "jobs/guest-jobset",
 FOLDERS = (*OF_ANY_NAMESPACE, "jobs/scale-by-metric", "base", "overlays/dev", "overlays/prod", "overlays/gpu",
            "overlays/kubeflow")
 # What no overlay has: each beside the base.
-COMPONENTS = ("tls-files", "rdma", "prometheus", "grafana", "webhooks")
+COMPONENTS = ("tls-files", "rdma", "prometheus", "grafana", "webhooks", "mlflow")
 # All that go together, beside that overlay; as people make their own.
 TOGETHER = {
-    "everything": ("prod", ("prometheus", "grafana", "webhooks", "rdma")),
+    "everything": ("prod", ("prometheus", "grafana", "webhooks", "mlflow", "rdma")),
     "watched": ("prod", ("prometheus",)),
     "cards": ("prod", ("rdma",)),
     "gpu-and-cards": ("gpu", ("prometheus", "rdma")),
@@ -428,6 +429,45 @@ class Built(unittest.TestCase):
                          {("store", "history", True), ("store", "tensorboard", True)})
         for each in curves["volumeMounts"]:
             self.assertTrue(any(word.endswith(f"-dir=/store/{each['subPath']}") for word in coordinator["args"]))
+
+    def test_mlflow_is_told_of_by_the_secret_that_its_component_speaks_of(self):
+        head = (K8S / "components/mlflow/kustomization.yaml").read_text()
+        said = "\n".join(re.findall("^#     (.*)", head, re.MULTILINE))
+        names = set()
+        for token in ("a-token", "another-token"):
+            overlay = self.copy_of / "overlays" / token
+            (overlay / "mlflow").mkdir(parents=True)
+            (overlay / "mlflow/mlflow.token").write_text(token + "\n")
+            (overlay / "mlflow/ca.pem").write_text("a certificate\n")
+            (overlay / "kustomization.yaml").write_text(
+                "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../base]\n" + said)
+            objects = self.build(f"overlays/{token}")
+            secret = one(objects, "Secret")
+            self.assertEqual(secret["metadata"]["namespace"], "muster-system")
+            self.assertEqual(base64.b64decode(secret["data"]["url"]), b"https://mlflow.example.com")
+            pod = one(objects, "StatefulSet")["spec"]["template"]["spec"]
+            coordinator, = pod["containers"]
+            env = {each["name"]: each for each in coordinator["env"]}
+            self.assertIn("--mlflow=$(MLFLOW_TRACKING_URI)", coordinator["args"])
+            self.assertEqual(env["MLFLOW_TRACKING_URI"]["valueFrom"]["secretKeyRef"]["key"], "url")
+            asked = [each["valueFrom"]["secretKeyRef"] for name, each in env.items()
+                     if name.startswith("MLFLOW_") and "valueFrom" in each]
+            self.assertEqual({each["name"] for each in asked}, {secret["metadata"]["name"]})
+            # Who we are there is said in one way or the other, or not at all.
+            self.assertEqual({each["key"]: each.get("optional", False) for each in asked},
+                             {"url": False, "token": True, "user": True, "password": True})
+            volume = next(each for each in pod["volumes"] if each["name"] == "mlflow")["secret"]
+            self.assertEqual(volume["secretName"], secret["metadata"]["name"])
+            mount = next(each for each in coordinator["volumeMounts"] if each["name"] == "mlflow")
+            self.assertTrue(mount["readOnly"])
+            certificate = pathlib.PurePath(env["MLFLOW_TRACKING_SERVER_CERT_PATH"]["value"])
+            self.assertEqual(str(certificate.parent), mount["mountPath"])
+            self.assertEqual([each["path"] for each in volume["items"]], [certificate.name])
+            self.assertLessEqual({*(each["key"] for each in volume["items"]), "url", "token"}, secret["data"].keys())
+            self.assertIn({"port": 443}, [port for way in one(objects, "NetworkPolicy", "coordinator")["spec"]["egress"]
+                                          for port in way["ports"]])
+            names.add(secret["metadata"]["name"])
+        self.assertEqual(len(names), 2, "a coordinator is started anew for another token")
 
     def test_a_queue_covers_what_pods_ask_for(self):
         """One that does not cover a resource admits no job that asks for it."""
