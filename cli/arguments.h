@@ -145,7 +145,7 @@ struct RemoteArguments {
   std::string job;
   std::string spec;                     // kSubmit: a file
   std::string checkpoints;              // kAdopt: a folder
-  std::string parent;                   // kFork: JOB, or JOB@STEP
+  std::string parent;                   // kFork: JOB, JOB@STEP or JOB@NAME
   std::vector<std::string> settings;    // kSubmit, kFork
   std::vector<std::string> accept{};    // kSubmit, kResume, kAdopt
   std::string state;                    // kList: of the jobs to show; empty: all

@@ -272,7 +272,8 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   CLI::App* fork =
       AddRemote(app, "fork", "begin a new job with the state of another one's checkpoint", remote);
   fork->add_option("job", remote.parent,
-                   "the job, and the step of its checkpoint (default: newest)")
+                   "the job, and the step of its checkpoint, the name that it is kept by, or best "
+                   "(default: the newest)")
       ->required()
       ->type_name("JOB[@STEP]");
   AddSettings(*fork, remote.settings);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/arguments_parts.h"
-#include "lib/checkpoint/kept_name.h"
+#include "lib/domain/labels.h"
 
 namespace muster::cli {
 namespace {

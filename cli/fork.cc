@@ -11,6 +11,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/job_id.h"
+#include "lib/domain/labels.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -23,13 +24,19 @@ constexpr int kTries = 360;
 
 absl::StatusOr<ForkPlace> ParseForkPlace(const std::string& text) {
   const size_t at = text.find('@');
-  ForkPlace place{text.substr(0, at), {}};
+  ForkPlace place{.job = text.substr(0, at)};
+  const std::string which = at == std::string::npos ? "latest" : text.substr(at + 1);
   int64_t step = 0;
-  const bool has_step = at != std::string::npos;
-  if (!IsJobId(place.job) || (has_step && !ParseDigits(text.substr(at + 1), &step)))
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", Cut(Printable(text)), "' is neither JOB nor JOB@STEP, as in count-1@400"));
-  if (has_step) place.step = step;
+  const bool has_step = ParseDigits(which, &step);
+  if (!IsJobId(place.job) || (!has_step && !IsKeptName(which)))
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", Cut(Printable(text)),
+                     "' is neither JOB nor JOB@STEP, as in count-1@400, nor JOB@NAME with the name "
+                     "of a checkpoint that is kept, JOB@best or JOB@latest"));
+  if (has_step)
+    place.step = step;
+  else if (which != "latest")
+    place.name = which;
   return place;
 }
 
@@ -39,8 +46,9 @@ absl::StatusOr<JobAnswer> Fork(const RemoteArguments& arguments, const RestClien
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer parent, rest.Job(place.job));
   MUSTER_ASSIGN_OR_RETURN(const JobSpec held,
                           ParseJobJson(parent.spec, "the specification of the parent"));
-  MUSTER_ASSIGN_OR_RETURN(JobSpec spec,
-                          ForkOf(held, {.job = place.job, .step = place.step}, arguments.settings));
+  MUSTER_ASSIGN_OR_RETURN(
+      JobSpec spec,
+      ForkOf(held, {.job = place.job, .step = place.step, .name = place.name}, arguments.settings));
   MakePathsWhole(spec);
   const std::string id = arguments.job.empty() ? NewJobId(spec.runtime.name) : arguments.job;
   Screen screen(terminal, arguments.json);

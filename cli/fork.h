@@ -12,13 +12,14 @@
 
 namespace muster::cli {
 
-// "JOB" or "JOB@STEP".
+// "JOB", "JOB@STEP", "JOB@NAME", "JOB@best" or "JOB@latest".
 struct ForkPlace {
   std::string job;
-  std::optional<int64_t> step;  // nothing: the newest
+  std::optional<int64_t> step{};
+  std::string name{};  // with neither of them: the newest
   bool operator==(const ForkPlace&) const = default;
 };
-// kInvalidArgument: it is neither.
+// kInvalidArgument: it is none of these.
 absl::StatusOr<ForkPlace> ParseForkPlace(const std::string& text);
 
 // The new job, once it is there. Whoever ends this earlier ends no fork: the same again waits for

@@ -18,9 +18,6 @@ absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkp
 // Its step, its name, or kBest; empty: the newest.
 std::string WhichOf(const CheckpointArguments& checkpoint);
 
-// The best one by the measure that its job keeps it for, where none has this for its name.
-inline constexpr char kBest[] = "best";
-
 struct NamedPlace {
   CheckpointPlace place;
   std::string name;      // that it is kept by; empty: none

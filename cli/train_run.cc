@@ -477,14 +477,22 @@ class TrainRun {
   // So many steps it does not do again. All members are new: of what the ledger has, only a
   // checkpoint still lives.
   int64_t GoesOnAfter(const JobAnswer& job) const {
-    const Resume& resume = request_.spec.runtime.resume;
+    const Resume resume = ResumeOf(job);
     if (job.step == 0 || resume.kind == ResumeKind::kNever) return 0;
     const int64_t from = resume.kind == ResumeKind::kStep ? resume.step : job.checkpoint_step;
     return std::max<int64_t>(0, from);
   }
 
+  // A name has been made a step by whoever took the job.
+  Resume ResumeOf(const JobAnswer& job) const {
+    const Resume& asked = request_.spec.runtime.resume;
+    if (asked.kind != ResumeKind::kNamed) return asked;
+    const absl::StatusOr<JobSpec> taken = ParseStoredJob(job.spec, "");
+    return taken.ok() ? taken->runtime.resume : Resume{};
+  }
+
   std::string WhereItGoesOn(const JobAnswer& job) const {
-    const Resume& resume = request_.spec.runtime.resume;
+    const Resume resume = ResumeOf(job);
     const int64_t from = GoesOnAfter(job);
     if (from > 0) return absl::StrCat("the job goes on after ", Plural(from, "step"));
     return absl::StrCat("the job begins anew",

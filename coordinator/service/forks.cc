@@ -25,8 +25,12 @@ namespace {
 constexpr size_t kMostUnderWay = 16;
 constexpr size_t kMostStepsShown = 16;  // the newest
 
-// The newest one on the ancestry; with `step`: of that step.
-absl::StatusOr<CheckpointPlace> PlaceOf(const JobStatus& parent, std::optional<int64_t> step) {
+// The newest one on the ancestry; with `step`: of that step, which may be the one that was found.
+absl::StatusOr<CheckpointPlace> PlaceOf(const JobStatus& parent, std::optional<int64_t> step,
+                                        const ManifestPtr& found) {
+  if (found && found->job == parent.job.id && step && found->step == Step(*step) &&
+      OnAncestry(parent.job.lineages, found->lineage, found->step))
+    return CheckpointPlace(found->lineage, found->step);
   std::vector<std::string> steps;
   for (auto c = parent.checkpoints.rbegin(); c != parent.checkpoints.rend(); ++c) {
     if (!OnAncestry(parent.job.lineages, c->first, c->second)) continue;
@@ -72,7 +76,8 @@ Forks::Forks(Driver& driver, const Journal& journal, std::string root, Decide de
       pick_(std::move(pick)) {}
 
 void Forks::Submit(const std::string& id, const JobSpec& spec, Accepts accepts,
-                   const Caller& caller, const JobApi::Reply<SubmittedJob>& replies) {
+                   const Caller& caller, const ManifestPtr& found,
+                   const JobApi::Reply<SubmittedJob>& replies) {
   const JobApi::Reply<SubmittedJob> reply = Once(replies);
   // Null: the job is there, and what is submitted is decided as of any other.
   const auto record = std::make_shared<RecordPtr>();
@@ -83,9 +88,9 @@ void Forks::Submit(const std::string& id, const JobSpec& spec, Accepts accepts,
       std::optional<ParentState>& parent = asked.training.initial.parent;
       const auto& held = (*known)->status.job.spec.training.initial.parent;
       if (held && NamesParent(*parent, *held)) parent = held;
-      return decide_(jobs, id, asked, accepts, caller, *created);
+      return decide_(jobs, id, asked, accepts, caller, found, *created);
     }
-    MUSTER_ASSIGN_OR_RETURN(*record, Reserve(jobs, id, spec, caller, reply));
+    MUSTER_ASSIGN_OR_RETURN(*record, Reserve(jobs, id, spec, caller, found, reply));
     return std::nullopt;
   };
   driver_.Change(decide, [=, this](const absl::StatusOr<KnownJobs>& jobs) {
@@ -119,6 +124,7 @@ absl::Status Forks::CheckFree(const std::string& job) const {
 // On the driver's thread, as all that reserves.
 absl::StatusOr<Forks::RecordPtr> Forks::Reserve(const KnownJobs& jobs, const std::string& id,
                                                 const JobSpec& spec, const Caller& caller,
+                                                const ManifestPtr& found,
                                                 const JobApi::Reply<SubmittedJob>& reply) {
   {
     const MutexLock lock(mutex_);
@@ -134,7 +140,7 @@ absl::StatusOr<Forks::RecordPtr> Forks::Reserve(const KnownJobs& jobs, const std
     }
   }
   MUSTER_RETURN_IF_ERROR(CheckFree(id));
-  MUSTER_ASSIGN_OR_RETURN(RecordPtr record, Plan(jobs, id, spec, caller));
+  MUSTER_ASSIGN_OR_RETURN(RecordPtr record, Plan(jobs, id, spec, caller, found));
   record->waiting.push_back(reply);
   const MutexLock lock(mutex_);
   under_way_[id] = record;
@@ -143,7 +149,8 @@ absl::StatusOr<Forks::RecordPtr> Forks::Reserve(const KnownJobs& jobs, const std
 
 // All that can be said of it before anything is read.
 absl::StatusOr<Forks::RecordPtr> Forks::Plan(const KnownJobs& jobs, const std::string& id,
-                                             const JobSpec& spec, const Caller& caller) const {
+                                             const JobSpec& spec, const Caller& caller,
+                                             const ManifestPtr& found) const {
   const ParentState& asked = *spec.training.initial.parent;
   if (asked.job == id) return FieldError("", "initial.parent.job", "is the job itself");
   auto record = std::make_shared<Record>();
@@ -160,14 +167,17 @@ absl::StatusOr<Forks::RecordPtr> Forks::Plan(const KnownJobs& jobs, const std::s
   if (status.job.deleting)
     return absl::FailedPreconditionError(
         absl::StrCat("job ", asked.job, " is being deleted: there is nothing to fork any more"));
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, PlaceOf(status, asked.step));
+  if (!asked.name.empty())
+    return absl::UnavailableError(absl::StrCat("job ", id, " was deleted, or job ", asked.job,
+                                               " came, just now; submit it again"));
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, PlaceOf(status, asked.step, found));
   std::tie(record->lineage, record->step) = place;
   const TrainingSpec& training = status.job.spec.training;
   if (const auto not_forked = WhyNotForked(training, record->step, spec.training))
     return FieldError("", not_forked->field, not_forked->why);
   MUSTER_RETURN_IF_ERROR(CheckSize(training, spec.training));
   bool created = false;
-  MUSTER_RETURN_IF_ERROR(decide_(jobs, id, spec, {}, caller, created).status());
+  MUSTER_RETURN_IF_ERROR(decide_(jobs, id, spec, {}, caller, nullptr, created).status());
   return record;
 }
 
@@ -216,7 +226,7 @@ void Forks::Copy(const RecordPtr& record, const std::stop_token& stop) {
                        fork](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
     bool created = false;
     MUSTER_RETURN_IF_ERROR(
-        decide_(jobs, fork->id, fork->spec, {}, record->caller, created).status());
+        decide_(jobs, fork->id, fork->spec, {}, record->caller, nullptr, created).status());
     *decided = true;
     return *fork;
   };

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "coordinator/runtime/driver.h"
 #include "coordinator/runtime/journal.h"
+#include "coordinator/service/asked_checkpoint.h"
 #include "coordinator/service/control_api.h"
 #include "lib/base/mutex.h"
 
@@ -27,7 +28,7 @@ class Forks {
   // What a submission of such a job decides; also told: whether there was none of that id.
   using Decide = std::function<absl::StatusOr<std::optional<Input>>(
       const KnownJobs&, const std::string& id, const JobSpec&, Accepts, const Caller&,
-      bool& created)>;
+      const ManifestPtr& found, bool& created)>;
   // The answer about a job that is there.
   using Pick =
       std::function<absl::StatusOr<JobInfo>(const absl::StatusOr<KnownJobs>&, const std::string&)>;
@@ -36,9 +37,12 @@ class Forks {
   // DriverOptions' checkpoint_root.
   Forks(Driver& driver, const Journal& journal, std::string root, Decide decide, Pick pick);
 
-  // As JobApi::Submit, of a specification that was looked at and has a parent. Thread-safe.
+  // As JobApi::Submit, of a specification that was looked at and has a parent. `found`: the
+  // parent's checkpoint of the step that the specification has, or what `Decide` is to know of a
+  // job that is there; null: what is asked for is among those that jobs know themselves.
+  // Thread-safe.
   void Submit(const std::string& id, const JobSpec& spec, Accepts accepts, const Caller& caller,
-              const JobApi::Reply<SubmittedJob>& reply);
+              const ManifestPtr& found, const JobApi::Reply<SubmittedJob>& reply);
   // kAlreadyExists: a job of that id is being forked. On the driver's thread: between this and the
   // decision that the job is taken no fork can reserve the id.
   absl::Status CheckFree(const std::string& job) const;
@@ -58,9 +62,10 @@ class Forks {
   using RecordPtr = std::shared_ptr<Record>;
 
   absl::StatusOr<RecordPtr> Plan(const KnownJobs& jobs, const std::string& id, const JobSpec& spec,
-                                 const Caller& caller) const;
+                                 const Caller& caller, const ManifestPtr& found) const;
   absl::StatusOr<RecordPtr> Reserve(const KnownJobs& jobs, const std::string& id,
                                     const JobSpec& spec, const Caller& caller,
+                                    const ManifestPtr& found,
                                     const JobApi::Reply<SubmittedJob>& reply);
   void Copy(const RecordPtr& record, const std::stop_token& stop);
   absl::StatusOr<Fork> MakeCopy(const Record& record, const std::stop_token& stop);

@@ -17,6 +17,7 @@
 #include "coordinator/runtime/history.h"
 #include "coordinator/runtime/once.h"
 #include "coordinator/service/adoptions.h"
+#include "coordinator/service/asked_checkpoint.h"
 #include "coordinator/service/forks.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/namespace_api.h"
@@ -121,8 +122,9 @@ class Api final : public JobApi {
         forks_(
             driver, journal, root_,
             [this](const KnownJobs& jobs, const std::string& id, const JobSpec& spec,
-                   Accepts accepts, const Caller& caller,
-                   bool& created) { return Decide(jobs, id, spec, accepts, caller, created); },
+                   Accepts accepts, const Caller& caller, const ManifestPtr& found, bool& created) {
+              return Decide(jobs, id, spec, accepts, caller, found, created);
+            },
             Pick) {}
 
   void Submit(std::string id, JobSpec spec, Accepts accepts, const Caller& caller,
@@ -132,18 +134,19 @@ class Api final : public JobApi {
     if (const absl::Status bad = CheckPaths(spec); !bad.ok()) return reply(bad);
     if (const auto too_large = TooLargeForAJob(spec.training))
       return reply(FieldError("", too_large->field, too_large->reason));
-    if (IsFork(spec.training)) return forks_.Submit(id, spec, accepts, caller, reply);
-    const auto created = std::make_shared<bool>(false);
-    const auto decide = [this, id, spec = std::move(spec), accepts, caller,
-                         created](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
-      MUSTER_RETURN_IF_ERROR(forks_.CheckFree(id));
-      return Decide(jobs, id, spec, accepts, caller, *created);
-    };
-    driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
-      absl::StatusOr<JobInfo> info = Pick(jobs, id);
-      if (!info.ok()) return reply(info.status());
-      reply(SubmittedJob{*std::move(info), *created});
-    });
+    const absl::StatusOr<KnownJobsPtr> jobs = driver_.Known();
+    if (!jobs.ok()) return reply(jobs.status());
+    const std::optional<AskedCheckpoint> asked = AskedBy(**jobs, id, spec, caller);
+    if (!asked) return SubmitFound(id, std::move(spec), accepts, caller, nullptr, std::move(reply));
+    const auto answer = Once(std::move(reply));
+    const absl::Status taken =
+        driver_.Ask([=, this, spec = std::move(spec)](const std::stop_token&) {
+          const absl::StatusOr<ManifestPtr> found =
+              FindCheckpoint(driver_.OurCatalogue(), root_, *asked);
+          if (!found.ok()) return answer(found.status());
+          SubmitFound(id, WithStep(spec, id, *found), accepts, caller, *found, answer);
+        });
+    if (!taken.ok()) answer(taken);
   }
 
   void Adopt(std::string folder, std::string id, Accepts accepts, const Caller& caller,
@@ -314,6 +317,77 @@ class Api final : public JobApi {
   }
 
  private:
+  // `found`: of what the specification asks for; null: jobs know it themselves, or there is none.
+  void SubmitFound(const std::string& id, JobSpec spec, Accepts accepts, const Caller& caller,
+                   const ManifestPtr& found, Reply<SubmittedJob> reply) {
+    if (IsFork(spec.training)) return forks_.Submit(id, spec, accepts, caller, found, reply);
+    const auto created = std::make_shared<bool>(false);
+    const auto decide = [this, id, spec = std::move(spec), accepts, caller, found,
+                         created](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_RETURN_IF_ERROR(forks_.CheckFree(id));
+      return Decide(jobs, id, spec, accepts, caller, found, *created);
+    };
+    driver_.Change(decide, [id, created, reply = std::move(reply)](absl::StatusOr<KnownJobs> jobs) {
+      absl::StatusOr<JobInfo> info = Pick(jobs, id);
+      if (!info.ok()) return reply(info.status());
+      reply(SubmittedJob{*std::move(info), *created});
+    });
+  }
+
+  static bool KnowsCheckpoint(const JobStatus& status, Step step) {
+    return std::any_of(status.checkpoints.begin(), status.checkpoints.end(), [&](const auto& c) {
+      return c.second == step && OnAncestry(status.job.lineages, c.first, step);
+    });
+  }
+
+  // Else the same is often submitted again, and what it says of the beginning was heeded then.
+  static bool IsResumeLookedAt(const JobJournal& job, const TrainingSpec& asked) {
+    if (!Ended(job.phase)) return !job.view;
+    return CanGoOn(job.phase) ||
+           (job.phase == JobPhase::kDone && !TrainingDifferences(job.spec.training, asked).empty());
+  }
+
+  // What has to be looked up for it; nothing: all that it asks for is known, or is no affair of
+  // this caller, or cannot be, which is said where it is decided.
+  static std::optional<AskedCheckpoint> AskedBy(const KnownJobs& jobs, const std::string& id,
+                                                const JobSpec& spec, const Caller& caller) {
+    const auto known = FindJob(jobs, id);
+    if (!known.ok()) {
+      if (!IsFork(spec.training)) return std::nullopt;
+      const ParentState& asked = *spec.training.initial.parent;
+      const auto parent = FindJob(jobs, asked.job);
+      if (!parent.ok() || !CheckOf(**parent, caller, Need::kSeeJobs).ok()) return std::nullopt;
+      const bool is_known = !asked.step || KnowsCheckpoint((*parent)->status, Step(*asked.step));
+      if (asked.name.empty() && is_known) return std::nullopt;
+      return AskedCheckpoint{*parent, "initial.parent.step", asked.name,
+                             Step(asked.step.value_or(0))};
+    }
+    const Resume& resume = spec.runtime.resume;
+    const JobStatus& status = (*known)->status;
+    const bool is_unknown =
+        resume.kind == ResumeKind::kStep && !KnowsCheckpoint(status, Step(resume.step));
+    if (resume.kind != ResumeKind::kNamed && !is_unknown) return std::nullopt;
+    if (!IsResumeLookedAt(status.job, spec.training) ||
+        !CheckOf(**known, caller, Need::kChangeJob).ok())
+      return std::nullopt;
+    return AskedCheckpoint{*known, "resume", resume.name, Step(resume.step)};
+  }
+
+  // With the step of what was found, which is journalled: tomorrow the name may be another's.
+  static JobSpec WithStep(JobSpec spec, const std::string& id, const ManifestPtr& found) {
+    if (found == nullptr) return spec;
+    if (found->job != id) {
+      ParentState& parent = *spec.training.initial.parent;
+      parent.step = found->step.value();
+      parent.name.clear();
+    } else if (found->step == Step(0)) {
+      spec.runtime.resume = {ResumeKind::kNever};  // which is there for a fork alone
+    } else {
+      spec.runtime.resume = {ResumeKind::kStep, found->step.value()};
+    }
+    return spec;
+  }
+
   static absl::Status CheckOf(const KnownJob& known, const Caller& caller, Need need) {
     const JobRights rights = RightsOf(known.status.job);
     return CheckRights(caller, need, known.status.job.id, &rights);
@@ -335,9 +409,24 @@ class Api final : public JobApi {
     return DescribeNow(known);
   }
 
+  // Of a job that is not there.
+  static absl::Status CheckBeginning(const Resume& resume) {
+    if (resume.kind != ResumeKind::kNamed) return CheckResume({}, resume, nullptr);
+    return FieldError("", "resume",
+                      absl::StrCat("a new job has no checkpoint that is kept as '", resume.name,
+                                   "'; allowed: never, latest"));
+  }
+
   // Checked before the job accepts it, so that a typing error costs nothing.
-  static absl::Status CheckResume(const JobStatus& status, const Resume& resume) {
+  static absl::Status CheckResume(const JobStatus& status, const Resume& resume,
+                                  const ManifestPtr& found) {
+    if (resume.kind == ResumeKind::kNamed)
+      return absl::UnavailableError(
+          absl::StrCat("job ", status.job.id, " has changed just now; submit it again"));
     if (resume.kind != ResumeKind::kStep) return absl::OkStatus();
+    if (found && found->step == Step(resume.step) &&
+        OnAncestry(status.job.lineages, found->lineage, found->step))
+      return absl::OkStatus();
     std::vector<std::string> steps;
     for (const auto& [lineage, step] : status.checkpoints) {
       if (!OnAncestry(status.job.lineages, lineage, step)) continue;
@@ -396,11 +485,14 @@ class Api final : public JobApi {
   // Of a submission, on the driver's thread.
   absl::StatusOr<std::optional<Input>> Decide(const KnownJobs& jobs, const std::string& id,
                                               const JobSpec& spec, Accepts accepts,
-                                              const Caller& caller, bool& created) const {
+                                              const Caller& caller, const ManifestPtr& found,
+                                              bool& created) const {
     MUSTER_RETURN_IF_ERROR(adoptions_.CheckFree(id));
     MUSTER_ASSIGN_OR_RETURN(const KnownCluster known, driver_.KnownWithHosts());
-    MUSTER_ASSIGN_OR_RETURN(std::optional<Input> input,
-                            DecideSubmit(jobs, *known.quotas, id, spec, accepts, caller, created));
+    const ManifestPtr own = found && found->job == id ? found : nullptr;
+    MUSTER_ASSIGN_OR_RETURN(
+        std::optional<Input> input,
+        DecideSubmit(jobs, *known.quotas, id, spec, accepts, caller, own, created));
     if (!input) return input;
     MUSTER_RETURN_IF_ERROR(CheckQueued(known, id, spec.queue.name_space));
     return input;
@@ -452,7 +544,7 @@ class Api final : public JobApi {
   absl::StatusOr<std::optional<Input>> DecideSubmit(const KnownJobs& jobs, const Quotas& quotas,
                                                     const std::string& id, const JobSpec& spec,
                                                     Accepts accepts, const Caller& caller,
-                                                    bool& created) const {
+                                                    const ManifestPtr& found, bool& created) const {
     const auto known = FindJob(jobs, id);
     created = !known.ok();
     // Here, as two may submit the same id at once.
@@ -461,7 +553,7 @@ class Api final : public JobApi {
     MUSTER_RETURN_IF_ERROR(CheckSubmission(caller, id, asked, created ? nullptr : &held));
     if (created) {
       MUSTER_RETURN_IF_ERROR(CheckPriority(caller, spec.queue, nullptr, quotas));
-      MUSTER_RETURN_IF_ERROR(CheckResume({}, spec.runtime.resume));
+      MUSTER_RETURN_IF_ERROR(CheckBeginning(spec.runtime.resume));
       MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, nullptr, most_kept_, caller));
       return coordinator::Submit{id, spec, caller.user};
     }
@@ -485,14 +577,14 @@ class Api final : public JobApi {
       if (other.empty()) return std::nullopt;
     }
     if (Ended(status.job.phase) || !status.job.view)  // else it is not looked at
-      MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume));
+      MUSTER_RETURN_IF_ERROR(CheckResume(status, spec.runtime.resume, found));
     if (Ended(status.job.phase)) {
       MUSTER_RETURN_IF_ERROR(CheckPriority(caller, spec.queue, &status.job.spec.queue, quotas));
       MUSTER_RETURN_IF_ERROR(CheckDeadline(status.job, spec.queue));
     }
     MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept_, caller));
     MUSTER_RETURN_IF_ERROR(CheckAccepts(status.job, accepts));
-    return coordinator::Submit{id, spec, "", accepts, caller.user};
+    return coordinator::Submit{id, spec, "", accepts, caller.user, found};
   }
 
   static absl::Status CheckAccepts(const JobJournal& job, Accepts accepts) {

@@ -32,6 +32,9 @@ struct Submit {
   std::string owner{};  // of a new job: the user who submits it; empty: nobody was asked
   Accepts accepts{};    // of one that goes on
   std::string by{};     // whoever accepts it; likewise
+  // Of one that goes on: the committed checkpoint that `resume` names, where it may be one that the
+  // job would not go back to by itself and so does not know; null: it is none of these.
+  std::shared_ptr<const Manifest> from{};
 };
 // A job of another cluster, of which a checkpoint was copied and committed here: the caller has
 // seen to it that there is no job of that id. It goes on from there.

@@ -95,6 +95,7 @@ void Coordinator::On(const Submit& submit) {
   job->journal.submission = next_submission_++;
   job->journal.retried = 0;
   job->journal.launch = {};
+  if (submit.from) Know(*job, *submit.from);
   Accept(job->journal, submit.accepts, submit.by);
   Change(*job, Enqueue(*job, known == nullptr ? "submitted"
                              : is_longer      ? "submitted again, with more steps"

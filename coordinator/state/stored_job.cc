@@ -1,6 +1,8 @@
 #include "coordinator/state/stored_job.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
@@ -51,6 +53,15 @@ int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream) {
   const TrainingSpec& training = job.spec.training;
   if (!IsStreamed(training)) return TotalSteps(training, job.environment->samples);
   return KnownTotal(StepsOf(training), stream).value_or(training.steps);
+}
+
+void Know(StoredJob& job, const Manifest& manifest) {
+  const auto place = [](const Manifest& m) { return std::pair(m.lineage, m.step); };
+  std::vector<Manifest>& all = job.manifests;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const Manifest& other) {
+    return place(other) >= place(manifest);
+  });
+  if (at == all.end() || place(*at) != place(manifest)) all.insert(at, manifest);
 }
 
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {

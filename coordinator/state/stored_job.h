@@ -30,6 +30,9 @@ uint64_t SampleCountOf(const JobJournal& job, const StreamKnown& stream);
 // How many steps it has in all, as far as is known; 0: that is not known yet.
 int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream);
 
+// A committed checkpoint, among those that it may go back to.
+void Know(StoredJob& job, const Manifest& manifest);
+
 // Into the queue; `text` says why, for people.
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text);
 // Of a job that waits in the queue, or was stopped, or failed: it does not go on any more.

@@ -153,19 +153,6 @@ absl::StatusOr<std::vector<std::string>> FoldersBefore(const CheckpointFiles& fi
   return folders;
 }
 
-// Of those that are finite. What cannot be read just now may be that of the best one: kUnavailable.
-absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
-    const CheckpointFiles& files, const std::vector<Manifest>& manifests) {
-  std::vector<std::optional<StateMeasure>> measures;
-  for (const Manifest& manifest : manifests) {
-    absl::StatusOr<StateMeasure> measure = ReadMeasure(files, manifest.lineage, manifest.step);
-    if (absl::IsUnavailable(measure.status())) return measure.status();
-    measures.emplace_back();
-    if (measure.ok() && IsFinite(manifest)) measures.back() = *std::move(measure);
-  }
-  return measures;
-}
-
 }  // namespace
 
 absl::StatusOr<bool> Catalogue::CheckCommit(const Manifest& manifest, bool replaces) const {

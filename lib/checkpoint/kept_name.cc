@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/segment.h"
@@ -19,12 +19,6 @@ constexpr size_t kMostBytes = 64;  // with the line feed
 
 std::string KeptFileOf(LineageNumber lineage, Step step) {
   return absl::StrCat(CheckpointFolder(lineage, step), "/", kKeptFile);
-}
-
-bool IsKeptName(absl::string_view name) {
-  return IsDnsLabel(name) && std::any_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isalpha(static_cast<unsigned char>(c));
-         });
 }
 
 absl::StatusOr<std::string> ReadKeptName(const CheckpointFiles& files, LineageNumber lineage,

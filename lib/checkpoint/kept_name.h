@@ -5,7 +5,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "lib/base/ids.h"
 #include "lib/checkpoint/files.h"
 
@@ -14,11 +13,6 @@ namespace muster {
 inline constexpr char kKeptFile[] = "checkpoint.kept";
 // Relative to the job's checkpoint directory.
 std::string KeptFileOf(LineageNumber lineage, Step step);
-
-inline constexpr char kKeptNameRule[] =
-    "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them";
-// A step could be taken for a name of digits alone.
-bool IsKeptName(absl::string_view name);
 
 // kNotFound: it has none; kDataLoss: what lies there is none. Others as CheckpointFiles::Open.
 absl::StatusOr<std::string> ReadKeptName(const CheckpointFiles& files, LineageNumber lineage,

@@ -42,6 +42,18 @@ absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNu
                                           "' holds no measure of a checkpoint; delete that file"));
 }
 
+absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
+    const CheckpointFiles& files, const std::vector<Manifest>& manifests) {
+  std::vector<std::optional<StateMeasure>> measures;
+  for (const Manifest& manifest : manifests) {
+    absl::StatusOr<StateMeasure> measure = ReadMeasure(files, manifest.lineage, manifest.step);
+    if (absl::IsUnavailable(measure.status())) return measure.status();
+    measures.emplace_back();
+    if (measure.ok() && IsFinite(manifest)) measures.back() = *std::move(measure);
+  }
+  return measures;
+}
+
 absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,
                           const StateMeasure& measure) {
   const absl::StatusOr<StateMeasure> before = ReadMeasure(files, lineage, step);

@@ -3,13 +3,16 @@
 // 0.25". It is written once the state is measured, which is after the checkpoint is committed.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/base/ids.h"
 #include "lib/checkpoint/files.h"
 #include "lib/domain/best_state.h"
+#include "lib/domain/manifest.h"
 
 namespace muster {
 
@@ -20,6 +23,10 @@ std::string MeasureFileOf(LineageNumber lineage, Step step);
 // kNotFound: it has none; kDataLoss: what lies there is none. Others as CheckpointFiles::Open.
 absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNumber lineage,
                                          Step step);
+// Of those that are finite; nothing: it has none that can be read. What cannot be read just now may
+// be that of the best one: kUnavailable.
+absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
+    const CheckpointFiles& files, const std::vector<Manifest>& manifests);
 // It lies there whole or not at all; where it lies there already, nothing is written. Errors as
 // CheckpointFiles::Replace.
 absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,

@@ -17,6 +17,9 @@ struct JobSpec;
 // Before the name of a metric: "validation.loss".
 inline constexpr char kMeasuredPrefix[] = "validation.";
 
+// What the best checkpoint of a job is called where none is kept by that name.
+inline constexpr char kBest[] = "best";
+
 struct BestRule {
   std::string measure{};  // as "validation.loss"; empty: no state is kept for being the best
   bool less = true;       // is better

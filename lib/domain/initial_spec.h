@@ -27,6 +27,9 @@ struct ParentState {
   std::optional<int64_t> updates{};
   // The moving average comes along; else it begins with this job's first step.
   std::optional<bool> average{};
+  // Asked for in place of a step: of a checkpoint that is kept, or kBest (best_state.h). A fork
+  // that is there has its step.
+  std::string name{};
   bool operator==(const ParentState&) const = default;
 };
 

@@ -160,10 +160,12 @@ struct CheckpointPolicy {
   bool operator==(const CheckpointPolicy&) const = default;
 };
 
-enum class ResumeKind { kLatest, kStep, kNever };
+enum class ResumeKind { kLatest, kStep, kNever, kNamed };
 struct Resume {
   ResumeKind kind = ResumeKind::kLatest;
   int64_t step = 0;  // kStep only
+  // kNamed only: of a checkpoint that is kept, or kBest. A job that was taken has a step instead.
+  std::string name{};
   bool operator==(const Resume&) const = default;
 };
 

@@ -49,6 +49,12 @@ bool IsDnsLabel(absl::string_view name) {
          std::all_of(name.begin(), name.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
 }
 
+bool IsKeptName(absl::string_view name) {
+  return IsDnsLabel(name) && std::any_of(name.begin(), name.end(), [](char c) {
+           return absl::ascii_isalpha(static_cast<unsigned char>(c));
+         });
+}
+
 std::string WhyNotLabel(absl::string_view key, absl::string_view value) {
   if (!IsLabelKey(key))
     return absl::StrCat("'", Cut(Printable(key)),

@@ -1,5 +1,5 @@
-// What may be a label of a job, and the name of a namespace: the rules of Kubernetes, so that what
-// is one there is one here.
+// What may be a label of a job, and the name of a namespace or of a checkpoint: the rules of
+// Kubernetes, so that what is one there is one here.
 #pragma once
 
 #include <map>
@@ -12,6 +12,12 @@ namespace muster {
 // A namespace, the name of a job: what IsDnsLabel takes, for people.
 inline constexpr char kDnsLabelRule[] = "1 to 63 lower-case letters, digits and inner hyphens";
 bool IsDnsLabel(absl::string_view name);
+
+// The name by which a person keeps a checkpoint, likewise. A step could be taken for a name of
+// digits alone.
+inline constexpr char kKeptNameRule[] =
+    "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them";
+bool IsKeptName(absl::string_view name);
 
 // Why this is no label, for people, with what is allowed; empty: it is one. A key is a name of 1 to
 // 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends; before it may stand a

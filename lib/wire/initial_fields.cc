@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/domain/job_id.h"
+#include "lib/domain/labels.h"
 #include "lib/wire/learning_fields.h"
 
 namespace muster {
@@ -93,6 +94,20 @@ absl::Status ReadCount(const Document& document, const std::string& field, const
   return absl::OkStatus();
 }
 
+absl::Status ReadStep(const Document& document, const std::string& field, const json& value,
+                      ParentState& state) {
+  if (value == "latest") return absl::OkStatus();  // as where it is left out
+  if (value.is_string() && IsKeptName(value.get<std::string>())) {
+    state.name = value.get<std::string>();
+    return absl::OkStatus();
+  }
+  if (ReadCount(document, field, value, kMostSteps, state.step).ok()) return absl::OkStatus();
+  return ErrorAt(document, field,
+                 absl::StrCat(Describe(value), " is not known; allowed: latest, best, a step, ",
+                              ToText(0, kMostSteps), ", or the name of a checkpoint that is kept, ",
+                              kKeptNameRule));
+}
+
 json CountSchema(int64_t most) {
   return {{"type", "integer"}, {"format", "int64"}, {"minimum", 0}, {"maximum", most}};
 }
@@ -112,7 +127,7 @@ absl::Status ReadParent(const Document& document, const json& value,
   MUSTER_ASSIGN_OR_RETURN(state.job, ReadText(document, path("job"), given("job")));
   if (!IsJobId(state.job))
     return ErrorAt(document, path("job"), absl::StrCat("must be ", JobIdRule()));
-  MUSTER_RETURN_IF_ERROR(ReadCount(document, path("step"), given("step"), kMostSteps, state.step));
+  MUSTER_RETURN_IF_ERROR(ReadStep(document, path("step"), given("step"), state));
   if (!given("digest").is_null()) {
     MUSTER_ASSIGN_OR_RETURN(state.digest, ReadText(document, path("digest"), given("digest")));
     if (!IsDigest(state.digest))
@@ -133,6 +148,7 @@ json FromParent(const std::optional<ParentState>& parent) {
   if (!parent) return json();
   json written = {{"job", parent->job}};
   if (parent->step) written["step"] = *parent->step;
+  if (!parent->name.empty()) written["step"] = parent->name;
   if (!parent->digest.empty()) written["digest"] = parent->digest;
   if (parent->updates) written["updates"] = *parent->updates;
   if (parent->average) written["average"] = *parent->average;
@@ -145,7 +161,10 @@ json ParentSchema() {
           {"required", json::array({"job"})},
           {"properties",
            {{"job", {{"type", "string"}, {"maxLength", kLongestJobId}}},
-            {"step", CountSchema(kMostSteps)},
+            {"step",
+             {{"anyOf",
+               {CountSchema(kMostSteps),
+                {{"type", "string"}, {"pattern", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"}}}}}},
             {"digest", {{"type", "string"}, {"pattern", "^[0-9a-f]{64}$"}}},
             {"updates", CountSchema(kMostUpdates)},
             {"average", {{"type", "boolean"}}}}}};

@@ -73,6 +73,29 @@ void SplitKeep(nlohmann::json& checkpoint) {
     if (keep.contains(name)) checkpoint[field] = keep[name];
 }
 
+// `initial.parent` of a document, or null.
+nlohmann::json* ParentIn(nlohmann::json& document) {
+  const auto initial = document.find("initial");
+  if (initial == document.end() || !initial->is_object()) return nullptr;
+  const auto parent = initial->find("parent");
+  return parent == initial->end() || !parent->is_object() ? nullptr : &*parent;
+}
+
+// In a document a step stands where a name may stand, too; in a message each has its type.
+void SplitStep(nlohmann::json& document) {
+  nlohmann::json* const parent = ParentIn(document);
+  if (parent == nullptr || !parent->contains("step") || !(*parent)["step"].is_string()) return;
+  (*parent)["name"] = std::move((*parent)["step"]);
+  parent->erase("step");
+}
+
+void JoinStep(nlohmann::json& document) {
+  nlohmann::json* const parent = ParentIn(document);
+  if (parent == nullptr || !parent->contains("name")) return;
+  (*parent)["step"] = std::move((*parent)["name"]);
+  parent->erase("name");
+}
+
 }  // namespace
 
 absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
@@ -92,6 +115,7 @@ absl::StatusOr<JobSpec> FromProto(const v1::JobSpec& message) {
     JoinKeep(document.root["checkpoint"]);
   if (message.optimizer().has_learning_rate_per_samples())
     JoinLearningRate(document.root["optimizer"]);
+  JoinStep(document.root);
   return FromDocument(document);
 }
 
@@ -99,6 +123,7 @@ v1::JobSpec ToProto(const JobSpec& spec) {
   nlohmann::json document = ToDocument(spec);
   if (nlohmann::json& resume = document["resume"]; resume.is_number()) resume = resume.dump();
   SplitKeep(document["checkpoint"]);
+  SplitStep(document);
   v1::JobSpec message;
   const auto status = util::JsonStringToMessage(document.dump(), &message);
   MUSTER_CHECK(status.ok(), "job.proto and the table of fields differ");

@@ -10,6 +10,7 @@
 #include "lib/base/lease.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
+#include "lib/domain/best_state.h"
 #include "lib/domain/labels.h"
 #include "lib/domain/layout.h"
 #include "lib/task/registry.h"
@@ -410,12 +411,17 @@ absl::Status ReadResume(const Document& document, const json& value, JobSpec& sp
     resume.kind = ResumeKind::kNever;
     return absl::OkStatus();
   }
+  if (value.is_string() && IsKeptName(value.get<std::string>())) {
+    resume = {ResumeKind::kNamed, 0, value.get<std::string>()};
+    return absl::OkStatus();
+  }
   const absl::StatusOr<absl::int128> step = ReadWhole(document, "resume", value, 1, kMaxSteps);
   if (!step.ok())
     return ErrorAt(
         document, "resume",
-        absl::StrCat(Describe(value), " is not known; allowed: latest, never, or a step, ",
-                     ToText(1, kMaxSteps)));
+        absl::StrCat(Describe(value), " is not known; allowed: latest, never, best, a step, ",
+                     ToText(1, kMaxSteps), ", or the name of a checkpoint that is kept, ",
+                     kKeptNameRule));
   resume = {ResumeKind::kStep, static_cast<int64_t>(*step)};
   return absl::OkStatus();
 }
@@ -424,11 +430,15 @@ FieldRule ResumeField() {
   auto write = [](const JobSpec& spec) -> json {
     const Resume& resume = spec.runtime.resume;
     if (resume.kind == ResumeKind::kStep) return resume.step;
+    if (resume.kind == ResumeKind::kNamed) return resume.name;
     return resume.kind == ResumeKind::kNever ? "never" : "latest";
   };
   return WithSchema(
-      {"resume", kRuntime, "latest, never, or the number of a step", ReadResume, write},
-      {{"anyOf", {ChoiceSchema({"latest", "never"}), WholeSchema(1, kMaxSteps)}}});
+      {"resume", kRuntime,
+       "latest, never, best, the number of a step, or the name of a checkpoint that is kept",
+       ReadResume, write},
+      {{"anyOf",
+        {ChoiceSchema({"latest", "never", kBest}), WholeSchema(1, kMaxSteps), DnsLabelSchema()}}});
 }
 
 FieldRule OnlyFor(FieldRule field, std::function<std::string(const JobSpec&)> unused) {

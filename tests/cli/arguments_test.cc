@@ -600,7 +600,10 @@ TEST(ArgumentsTest, AForkNamesAJobAndMayNameAStep) {
   EXPECT_EQ(Parse({"fork"}).exit_code, 64);
   EXPECT_EQ(*ParseForkPlace("a"), (ForkPlace{"a", {}}));
   EXPECT_EQ(*ParseForkPlace("a@40"), (ForkPlace{"a", 40}));
-  for (const char* bad : {"", "@40", "a@", "a@-1", "a@4x", "-a", "a@99999999999999999999"})
+  EXPECT_EQ(*ParseForkPlace("a@latest"), (ForkPlace{"a", {}}));
+  EXPECT_EQ(*ParseForkPlace("a@best"), (ForkPlace{"a", {}, "best"}));
+  EXPECT_EQ(*ParseForkPlace("a@before-cut"), (ForkPlace{"a", {}, "before-cut"}));
+  for (const char* bad : {"", "@40", "a@", "a@-1", "a@4X", "-a", "a@99999999999999999999"})
     EXPECT_FALSE(ParseForkPlace(bad).ok()) << bad;
 }
 

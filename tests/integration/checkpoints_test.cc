@@ -106,6 +106,23 @@ TEST_F(CheckpointsTest, WhatIsKeptAndWhatIsNamedOutlivesTheRest) {
   EXPECT_THAT(Steps(), ElementsAre(18));
 }
 
+TEST_F(CheckpointsTest, AJobGoesOnFromANameThatWasGivenToOne) {
+  RunEach({4, 8}, "1");
+  ASSERT_EQ(Do("keep", "8", {"--name", "before-more"}).code, 0);
+  ASSERT_EQ(Run(10, "1").exit_code, 0);
+  ASSERT_EQ(Run(12, "1").exit_code, 0);
+  EXPECT_THAT(Steps(), ElementsAre(8, 12));
+  const auto go_on = [&](const std::string& resume) {
+    return Train({.spec = spec_, .dir = dir_, .settings = {"steps=14", "resume=" + resume}});
+  };
+  const TrainRun refused = go_on("before-les");
+  EXPECT_EQ(refused.exit_code, kExitBadConfiguration) << refused.Trace();
+  EXPECT_THAT(refused.Trace(), HasSubstr("kept as 'before-les'; there are before-more"));
+  const TrainRun run = go_on("before-more");
+  ExpectDone(run, dir_);
+  EXPECT_EQ(FirstStepOf(run), 8);
+}
+
 TEST_F(CheckpointsTest, EpochsHaveTheirOwn) {
   // 53 samples by 16 are four steps of an epoch.
   for (int epochs = 1; epochs <= 5; ++epochs) {

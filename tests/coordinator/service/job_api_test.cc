@@ -24,6 +24,7 @@
 #include "coordinator/runtime/checkpoint_root.h"
 #include "coordinator/runtime/fork_copy.h"
 #include "coordinator/service/adoptions.h"
+#include "coordinator/service/asked_checkpoint.h"
 #include "coordinator/service/job_questions.h"
 #include "coordinator/service/namespace_api.h"
 #include "gmock/gmock.h"
@@ -33,6 +34,7 @@
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/config/field_error.h"
 #include "lib/domain/fork.h"
@@ -634,6 +636,113 @@ TEST_F(ForkTest, WhatCannotBeForkedIsNamedAndNothingIsMade) {
   spec = ForkSpec();
   spec.training.task = "mlp";
   ExpectRefused(spec, "task", "the same model");
+}
+
+TEST_F(ForkTest, ANameIsTheStepThatHasItWhenTheForkIsMade) {
+  const std::string digest = Job().ending.digest;
+  const auto files = CheckpointFilesIn(CheckpointDir(root_, "a"));
+  JobSpec spec = ForkSpec();
+  spec.training.initial.parent->name = "end";
+  ExpectRefused(spec, "initial.parent.step", "kept as 'end'; none has a name");
+  ASSERT_TRUE(WriteKeptName(*files, LineageNumber(1), Step(2), "end").ok());
+  JobSpec other = spec;
+  other.training.initial.parent->name = "other";
+  ExpectRefused(other, "initial.parent.step", "kept as 'other'; there are end");
+  other.training.initial.parent->name = "best";
+  ExpectRefused(other, "initial.parent.step", "no checkpoint that was measured");
+  const auto forked = Forked("b", spec);
+  ASSERT_TRUE(forked.ok()) << forked.status();
+  EXPECT_TRUE(forked->created);
+  EXPECT_EQ(Look().at(1)->status.job.spec.training.initial.parent,
+            (ParentState{"a", 2, digest, 0, false}));
+  // Nobody has that name any more, and the same again is the same fork.
+  ASSERT_TRUE(files->Remove(KeptFileOf(LineageNumber(1), Step(2))).ok());
+  const auto again = Forked("b", spec);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_FALSE(again->created);
+  EXPECT_FALSE(Forked("c", spec).ok());
+}
+
+// That checkpoint.keep has let go of it does not matter to whoever has kept it.
+class KeptTest : public ForkTest {
+ protected:
+  KeptTest() {
+    Manifest early = Source().manifest;
+    early.step = Step(1);
+    EXPECT_TRUE(Catalogue(*kv_).Commit(early).ok());
+    EXPECT_TRUE(WriteKeptName(*CheckpointFilesIn(CheckpointDir(root_, "a")), early.lineage,
+                              early.step, "early")
+                    .ok());
+  }
+  // Job a goes on from there, as a longer one.
+  absl::Status GoneOn(const Resume& resume) {
+    JobSpec spec = CountingSpec(1);
+    spec.training.epochs = 3;
+    spec.runtime.resume = resume;
+    return Submitted("a", spec);
+  }
+  absl::StatusOr<ManifestPtr> Found(const std::string& name,
+                                    const std::function<void(JobJournal&)>& change) {
+    const auto known = std::make_shared<KnownJob>(*Look().at(0));
+    change(known->status.job);
+    return FindCheckpoint(Catalogue(*kv_), root_, {known, "resume", name, Step(0)});
+  }
+};
+
+TEST_F(KeptTest, AJobGoesOnFromANameAndTheStepIsJournalled) {
+  ASSERT_EQ(Look().at(0)->status.checkpoints.size(), 1u);
+  const absl::Status refused = GoneOn({ResumeKind::kNamed, 0, "late"});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_EQ(FieldOf(refused), "resume");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("kept as 'late'; there are early"));
+  const absl::Status taken = GoneOn({ResumeKind::kNamed, 0, "early"});
+  ASSERT_TRUE(taken.ok()) << taken;
+  EXPECT_EQ(Job().spec.runtime.resume, (Resume{ResumeKind::kStep, 1}));
+  EXPECT_THAT(Look().at(0)->status.checkpoints,
+              ::testing::ElementsAre(CheckpointPlace(LineageNumber(1), Step(1)),
+                                     CheckpointPlace(LineageNumber(1), Step(2))));
+}
+
+TEST_F(KeptTest, AJobGoesOnFromItsStepToo) {
+  const absl::Status refused = GoneOn({ResumeKind::kStep, 7});
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("allowed: 2, latest"));
+  const absl::Status taken = GoneOn({ResumeKind::kStep, 1});
+  ASSERT_TRUE(taken.ok()) << taken;
+  EXPECT_EQ(Job().spec.runtime.resume, (Resume{ResumeKind::kStep, 1}));
+}
+
+TEST_F(KeptTest, ANewJobHasNothingThatIsKept) {
+  JobSpec spec = CountingSpec(1);
+  spec.runtime.resume = {ResumeKind::kNamed, 0, "early"};
+  const absl::Status refused = Submitted("b", spec);
+  EXPECT_EQ(FieldOf(refused), "resume") << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a new job has no checkpoint"));
+}
+
+TEST_F(KeptTest, TheBestIsTheOneThatItsMeasureSays) {
+  const auto files = CheckpointFilesIn(CheckpointDir(root_, "a"));
+  const auto keep_best = [](JobJournal& job) {
+    job.spec.runtime.checkpoint.keep_best = "validation.loss";
+  };
+  for (const auto& [step, loss] : {std::pair(1, 0.5), std::pair(2, 0.7)})
+    ASSERT_TRUE(WriteMeasure(*files, LineageNumber(1), Step(step), {"validation.loss", loss}).ok());
+  const auto best = Found("best", keep_best);
+  ASSERT_TRUE(best.ok()) << best.status();
+  EXPECT_EQ((*best)->step, Step(1));
+  ASSERT_TRUE(WriteKeptName(*files, LineageNumber(1), Step(2), "best").ok());
+  const auto named = Found("best", keep_best);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ((*named)->step, Step(2)) << "whoever gave that name meant it";
+}
+
+TEST_F(KeptTest, NothingGoesOnFromWhatTheJobHasLeftOut) {
+  const auto went_back = [](JobJournal& job) {
+    job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"},
+                    {LineageNumber(2), LineageNumber(1), Step(0), "resumed"}};
+  };
+  const absl::Status refused = Found("early", went_back).status();
+  EXPECT_EQ(FieldOf(refused), "resume") << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("keeps step 1 as 'early'"));
 }
 
 TEST_F(ForkTest, WhoDoesNotSeeTheParentForksNothing) {

@@ -1650,10 +1650,12 @@ RecoveredState StoppedAt(std::vector<int64_t> checkpoints) {
 }
 
 // The plan that the only worker gets.
-std::optional<HealPlan> PlanAfter(Desk& desk, Resume resume) {
-  JobSpec spec = SpecOf(1, 1);
-  spec.runtime.resume = resume;
-  desk.Give(Submit{"job", spec});
+std::optional<HealPlan> PlanAfter(Desk& desk, const Resume& resume,
+                                  const std::shared_ptr<const Manifest>& from = nullptr) {
+  Submit submit{"job", SpecOf(1, 1)};
+  submit.spec.runtime.resume = resume;
+  submit.from = from;
+  desk.Give(submit);
   desk.Join(kA);
   desk.Say(kA, Sealed{desk.Job().number, {}});
   const auto heals = desk.Sent<Heal>();
@@ -1804,6 +1806,18 @@ TEST(Resume, AStepIsThatCheckpoint) {
   const auto plan = PlanAfter(desk, {ResumeKind::kStep, 4});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->base, Step(4));
+}
+
+// One that is kept by its name alone: no start would go back to it by itself.
+TEST(Resume, AStepMayBeThatOfACheckpointThatTheJobDidNotKnow) {
+  Desk desk(StoppedAt({8}));
+  const Manifest found = StoppedAt({4}).manifests["job"].at(0);
+  const auto plan =
+      PlanAfter(desk, {ResumeKind::kStep, 4}, std::make_shared<const Manifest>(found));
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->base, Step(4));
+  ASSERT_TRUE(plan->manifest.has_value());
+  EXPECT_EQ(*plan->manifest, found);
 }
 
 TEST(Resume, AStepWithoutACheckpointFailsAndSaysWhich) {

@@ -255,6 +255,19 @@ TEST(JobYaml, ResumesAsTold) {
   EXPECT_EQ(resume("never"), (Resume{ResumeKind::kNever, 0}));
   EXPECT_EQ(resume("120"), (Resume{ResumeKind::kStep, 120}));
   EXPECT_EQ(resume("'120'"), (Resume{ResumeKind::kStep, 120}));
+  EXPECT_EQ(resume("before-cut"), (Resume{ResumeKind::kNamed, 0, "before-cut"}));
+  EXPECT_EQ(resume("best"), (Resume{ResumeKind::kNamed, 0, "best"}));
+}
+
+TEST(JobYaml, AForkBeginsAtAStepOrAtWhatHasAName) {
+  const auto parent = [](const std::string& step) {
+    return *Parsed(absl::StrCat(kSmall, "initial: {parent: {job: p, step: ", step, "}}"))
+                .training.initial.parent;
+  };
+  EXPECT_EQ(parent("0"), (ParentState{.job = "p", .step = 0}));
+  EXPECT_EQ(parent("latest"), (ParentState{.job = "p"}));
+  EXPECT_EQ(parent("best"), (ParentState{.job = "p", .name = "best"}));
+  EXPECT_EQ(parent("before-cut"), (ParentState{.job = "p", .name = "before-cut"}));
 }
 
 TEST(JobYaml, GivesServersOnlyToServerJobs) {
@@ -381,6 +394,10 @@ INSTANTIATE_TEST_SUITE_P(
                  "digest, updates, average"},
         BadInput{"initial: {parent: {job: p, stop: 3}}", "initial.parent.stop",
                  "a.yaml:3: initial.parent.stop: no such field; did you mean 'step'?"},
+        BadInput{"initial: {parent: {job: p, step: Best}}", "initial.parent.step",
+                 "a.yaml:3: initial.parent.step: 'Best' is not known; allowed: latest, best, a "
+                 "step, 0 to 1099511627776, or the name of a checkpoint that is kept, 1 to 63 "
+                 "lower-case letters, digits and inner hyphens, with a letter among them"},
         BadInput{"initial: {parent: {job: p, digest: aa}}", "initial.parent.digest",
                  "a.yaml:3: initial.parent.digest: 'aa' is no digest; allowed: 64 digits 0 to 9, a "
                  "to f"},
@@ -487,12 +504,14 @@ INSTANTIATE_TEST_SUITE_P(
                  "a.yaml:3: checkpoint.keep: 0 is out of range; allowed: 1 to 1000000"},
         BadInput{"checkpoint: {at_end: 0}", "checkpoint.at_end",
                  "a.yaml:3: checkpoint.at_end: 0 is not known; allowed: true, false"},
-        BadInput{"resume: sometimes", "resume",
-                 "a.yaml:3: resume: 'sometimes' is not known; allowed: latest, never, or a step, 1 "
-                 "to 1099511627776"},
+        BadInput{"resume: Sometimes", "resume",
+                 "a.yaml:3: resume: 'Sometimes' is not known; allowed: latest, never, best, a "
+                 "step, 1 to 1099511627776, or the name of a checkpoint that is kept, 1 to 63 "
+                 "lower-case letters, digits and inner hyphens, with a letter among them"},
         BadInput{"resume: 0", "resume",
-                 "a.yaml:3: resume: 0 is not known; allowed: latest, never, or a step, 1 to "
-                 "1099511627776"},
+                 "a.yaml:3: resume: 0 is not known; allowed: latest, never, best, a step, 1 to "
+                 "1099511627776, or the name of a checkpoint that is kept, 1 to 63 lower-case "
+                 "letters, digits and inner hyphens, with a letter among them"},
         BadInput{"lanes: 1\nlanes: 2", "lanes",
                  "a.yaml:4: lanes: occurs twice; keep one of them"}));
 

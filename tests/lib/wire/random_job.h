@@ -281,6 +281,7 @@ class RandomJob {
       ParentState& parent = initial.parent.emplace();
       parent.job = "job-" + std::to_string(Int(0, 99));
       if (Coin()) parent.step = Int<int64_t>(0, int64_t{1} << 40);
+      if (!parent.step && Coin()) parent.name = "cut-" + std::to_string(Int(0, 99));
       if (Coin()) parent.digest = std::string(64, "0123456789abcdef"[Int(0, 15)]);
       if (Coin()) parent.updates = Int<int64_t>(0, int64_t{1} << 50);
       if (Coin()) parent.average = Coin();
@@ -335,7 +336,9 @@ class RandomJob {
                           .at_end = Coin(),
                           .keep_every = Coin() ? 0 : Int<int64_t>(1, 1 << 20),
                           .keep_epochs = Coin() ? 0 : Int<int64_t>(1, 1 << 20)};
-    runtime.resume.kind = Pick(ResumeKind::kNever);
+    runtime.resume.kind = Pick(ResumeKind::kNamed);
+    if (runtime.resume.kind == ResumeKind::kNamed)
+      runtime.resume.name = "cut-" + std::to_string(Int(0, 99));
     if (runtime.resume.kind == ResumeKind::kStep)
       runtime.resume.step = Int<int64_t>(1, int64_t{1} << 40);
     runtime.bucket_bytes = Int<int64_t>(64, int64_t{1} << 31);
