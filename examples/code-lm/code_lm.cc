@@ -172,23 +172,26 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
       : CodeLm(options, ReadEnough(options, ShapeOf(options).context)) {}
 
   std::string DataHash() const override { return hash_; }
-  std::string DataLeftOut() const override { return left_out_; }
+  std::string DataLeftOut() const override { return corpus_.left_out; }
 
   uint64_t SampleCount() const override {
-    return (corpus_.size() - static_cast<size_t>(shape_.context) - 1) /
+    return (corpus_.bytes.size() - static_cast<size_t>(shape_.context) - 1) /
                static_cast<size_t>(shape_.stride) +
            1;
   }
 
   // One row of context + 1 bytes for each sample.
   Tensors MakeBatch(const at::Tensor& samples) override {
+    if (const absl::Status changed = corpus_.check_files(); !changed.ok())
+      throw muster::TaskError(changed);
     const int64_t length = shape_.context + 1;
     at::Tensor tokens = at::empty({samples.numel(), length}, at::kLong);
     const int64_t* ids = samples.const_data_ptr<int64_t>();
     int64_t* out = tokens.mutable_data_ptr<int64_t>();
     for (int64_t i = 0; i < samples.numel(); ++i) {
       const auto at = static_cast<size_t>(ids[i] * shape_.stride);
-      Widen(std::string_view(corpus_).substr(at, static_cast<size_t>(length)), out + i * length);
+      Widen(std::string_view(corpus_.bytes).substr(at, static_cast<size_t>(length)),
+            out + i * length);
     }
     return {tokens};
   }
@@ -230,9 +233,8 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
   CodeLm(const muster::TaskOptions& options, muster::Corpus corpus)
       : ModuleTask(options, [shape = ShapeOf(options)] { return Model(shape); }),
         shape_(ShapeOf(options)),
-        corpus_(std::move(corpus.bytes)),
-        left_out_(std::move(corpus.left_out)),
-        hash_(muster::ContentHash({corpus_})) {}
+        corpus_(std::move(corpus)),
+        hash_(muster::ContentHash({corpus_.bytes})) {}
 
   // A row for each byte that is to be foretold.
   at::Tensor Logits(Model& model, const at::Tensor& tokens) const {
@@ -248,8 +250,8 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
   // A stretch to go on from, up to the end of a line where it has one.
   std::string SomewhereInTheCorpus(uint64_t random) const {
     const uint64_t sample = random % SampleCount();
-    const std::string text = corpus_.substr(sample * static_cast<uint64_t>(shape_.stride),
-                                            static_cast<size_t>(shape_.context));
+    const std::string text = corpus_.bytes.substr(sample * static_cast<uint64_t>(shape_.stride),
+                                                  static_cast<size_t>(shape_.context));
     const size_t end = text.rfind('\n');
     return end == std::string::npos ? text : text.substr(0, end + 1);
   }
@@ -263,8 +265,7 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
   }
 
   const Shape shape_;
-  const std::string corpus_;
-  const std::string left_out_;
+  const muster::Corpus corpus_;
   const std::string hash_;
 };
 

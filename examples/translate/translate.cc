@@ -175,6 +175,7 @@ struct Text {
   explicit Text(const muster::TaskOptions& options) {
     const muster::Corpus corpus = muster::ValueOrThrow(muster::ReadCorpus(options.DataOfPart()));
     left_out = corpus.left_out;
+    check_files = corpus.check_files;
     hash = muster::ContentHash({corpus.bytes});
     int64_t number = 0;
     for (size_t begin = 0; begin < corpus.bytes.size(); ++number) {
@@ -191,6 +192,7 @@ struct Text {
   std::vector<Line> lines;
   std::string hash;
   std::string left_out;
+  std::function<absl::Status()> check_files;
 
  private:
   void Add(std::string_view line, int64_t number) {
@@ -282,6 +284,8 @@ class Translate final : public muster::torch::ModuleTask<Net>, public muster::Ge
 
   // Sources, targets behind the begin, and targets up to the end.
   Tensors MakeBatch(const at::Tensor& samples) override {
+    if (const absl::Status changed = text_->check_files(); !changed.ok())
+      throw muster::TaskError(changed);
     std::vector<Tokens> sources, begun, ended;
     const int64_t* ids = samples.const_data_ptr<int64_t>();
     for (int64_t i = 0; i < samples.numel(); ++i) {

@@ -1,10 +1,12 @@
 // Files as one string of bytes, the same on every machine that holds the same files.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "muster/task_options.h"
 
@@ -13,6 +15,9 @@ namespace muster {
 struct Corpus {
   std::string bytes;
   std::string left_out;  // what could not be read, for people; empty: nothing
+  // Looks at a few of the files that it was read of, in turn. kDataLoss: one is another now. For
+  // whoever holds the bytes while a job trains, once for each lane. Any thread.
+  std::function<absl::Status()> check_files = [] { return absl::OkStatus(); };
 };
 
 // The content of `data.paths` in the order given, a 0 byte between files, cut at `data.max_bytes`.

@@ -143,7 +143,11 @@ absl::StatusOr<SourcePtr> FileSource(const std::string& path) {
   if (!S_ISREG(found.st_mode)) return bad("it is no file any more");
   if (IsMadeWhileRead(file.get()))
     return bad("it is no stored file: the system makes it while it is read");
-  return std::make_shared<File>(path, found);
+  return FileSource(path, found);
+}
+
+SourcePtr FileSource(std::string path, const struct stat& found) {
+  return std::make_shared<File>(std::move(path), found);
 }
 
 SourcePtr MemorySource(std::string name, std::string bytes) {

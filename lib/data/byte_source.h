@@ -11,6 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
+struct stat;
+
 namespace muster {
 
 // Bytes from `offset`, as many as `into` has.
@@ -26,7 +28,8 @@ class ByteSource {
   virtual const std::string& name() const = 0;  // for people: the file's path
   virtual uint64_t size() const = 0;
   // All of each. kDataLoss: they are not there, cannot be read, or the file is not the one that was
-  // opened any more; the message names it and the place.
+  // opened any more, which is looked at also where there is no piece; the message names it and the
+  // place.
   virtual absl::Status ReadEach(absl::Span<const Piece> pieces) const = 0;
 
   absl::Status ReadAt(uint64_t offset, absl::Span<std::byte> into) const {
@@ -44,6 +47,8 @@ using SourcePtr = std::shared_ptr<const ByteSource>;
 // takes descriptors, and must then have the size and the time of modification that it had.
 // kDataLoss: it cannot be.
 absl::StatusOr<SourcePtr> FileSource(const std::string& path);
+// The same of a regular file that was `found` so, where it is open for something else.
+SourcePtr FileSource(std::string path, const struct stat& found);
 
 SourcePtr MemorySource(std::string name, std::string bytes);
 

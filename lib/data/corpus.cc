@@ -12,12 +12,14 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_join.h"
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/byte_source.h"
 #include "lib/data/file_walk.h"
+#include "lib/data/held_files.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -34,31 +36,29 @@ class Reader {
   // A file that fails half-way is left out as a whole, so that what is left out can be named.
   std::string Add(const fs::path& path) {
     const size_t before = bytes_.size();
-    if (files_ > 0) bytes_.push_back('\0');
-    const std::string failure = Append(path);
-    if (failure.empty()) {
-      ++files_;
-      return "";
-    }
-    bytes_.resize(before);
+    if (!files_.empty()) bytes_.push_back('\0');
+    const std::string failure = Append(path.string());
+    if (!failure.empty()) bytes_.resize(before);
     return failure;
   }
 
   std::string TakeBytes() { return std::move(bytes_); }
+  std::vector<SourcePtr> TakeFiles() { return std::move(files_); }
 
  private:
   // Why it failed; empty: it did not. Opening waits for nobody, whatever took the file's place.
-  std::string Append(const fs::path& path) {
+  std::string Append(const std::string& path) {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return std::generic_category().message(errno);
-    const std::string failure = AppendOpen(fd);
+    struct stat file {};
+    const std::string failure =
+        fstat(fd, &file) != 0 ? std::generic_category().message(errno) : AppendOpen(fd, file);
     close(fd);
+    if (failure.empty()) files_.push_back(FileSource(path, file));
     return failure;
   }
 
-  std::string AppendOpen(int fd) {
-    struct stat file {};
-    if (fstat(fd, &file) != 0) return std::generic_category().message(errno);
+  std::string AppendOpen(int fd, const struct stat& file) {
     if (!S_ISREG(file.st_mode)) return "it is no file any more";
     std::string piece(64 * 1024, '\0');
     off_t read_bytes = 0;
@@ -77,7 +77,7 @@ class Reader {
   }
 
   const size_t limit_;
-  size_t files_ = 0;
+  std::vector<SourcePtr> files_;
   std::string bytes_;
 };
 
@@ -91,6 +91,7 @@ absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data) {
                               data, [&] { return reader.full(); },
                               [&](const WalkedFile& file) { return reader.Add(file.path); }));
   corpus.bytes = reader.TakeBytes();
+  corpus.check_files = CheckInTurn(reader.TakeFiles());
   if (!corpus.bytes.empty()) return corpus;
   return NothingIn(data, "no content");
 }

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "lib/data/array_set.h"
 #include "lib/data/csv_rows.h"
 #include "lib/data/formats.h"
+#include "lib/data/held_files.h"
 #include "lib/domain/tensor_type.h"
 
 namespace muster {
@@ -84,7 +86,8 @@ class Table {
     }
   }
 
-  absl::StatusOr<std::vector<Array>> Finish() && {
+  // `check` tells of the files. The label is read along with the inputs, which it is asked for.
+  absl::StatusOr<std::vector<Array>> Finish(std::function<absl::Status()> check) && {
     const size_t inputs = names_.size() - (has_label() ? 1 : 0);
     std::vector<Array> arrays;
     if (names_.empty() || rows_ == 0) return arrays;
@@ -93,9 +96,10 @@ class Table {
     for (size_t column = 0; column < names_.size(); ++column)
       if (is_class_[column]) MUSTER_RETURN_IF_ERROR(Number(column));
     const DataField input{"input", TypeOf(0), {static_cast<int64_t>(inputs)}};
-    MUSTER_RETURN_IF_ERROR(AddPart(arrays, input, false,
-                                   {MemorySource("the rows of CSV", std::move(inputs_)), 0, rows_,
-                                    static_cast<uint64_t>(input.Bytes())}));
+    MUSTER_RETURN_IF_ERROR(
+        AddPart(arrays, input, false,
+                {HeldSource("the rows of CSV", std::move(inputs_), std::move(check)), 0, rows_,
+                 static_cast<uint64_t>(input.Bytes())}));
     if (!has_label()) return arrays;
     const DataField label{"label", TypeOf(inputs), {}};
     MUSTER_RETURN_IF_ERROR(AddPart(arrays, label, false,
@@ -290,8 +294,13 @@ absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data) 
     return absl::FailedPreconditionError(
         absl::StrCat("data.delimiter: '", data.delimiter, "' is no character that can part cells"));
   Table table(data);
-  for (const DataFile& file : files) MUSTER_RETURN_IF_ERROR(table.Add(*file.source));
-  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> arrays, std::move(table).Finish());
+  std::vector<SourcePtr> sources;
+  for (const DataFile& file : files) {
+    MUSTER_RETURN_IF_ERROR(table.Add(*file.source));
+    sources.push_back(file.source);
+  }
+  MUSTER_ASSIGN_OR_RETURN(std::vector<Array> arrays,
+                          std::move(table).Finish(CheckInTurn(std::move(sources))));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(arrays)));
   return StoredSet{std::move(set), !data.label.empty()};
 }

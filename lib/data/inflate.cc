@@ -8,6 +8,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "lib/base/status.h"
+#include "lib/data/held_files.h"
 
 namespace muster {
 namespace {
@@ -65,7 +66,7 @@ absl::StatusOr<SourcePtr> WithoutGzip(SourcePtr source) {
   MUSTER_RETURN_IF_ERROR(source->ReadAt(0, magic));
   if (magic[0] != std::byte{0x1f} || magic[1] != std::byte{0x8b}) return source;
   MUSTER_ASSIGN_OR_RETURN(std::string bytes, Inflate(*source, Packing::kGzip, MostInMemory()));
-  return MemorySource(source->name(), std::move(bytes));
+  return HeldSource(source->name(), std::move(bytes), CheckInTurn({source}));
 }
 
 }  // namespace muster

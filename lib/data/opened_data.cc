@@ -10,6 +10,7 @@
 #include "lib/data/file_walk.h"
 #include "lib/data/formats.h"
 #include "lib/data/hash_once.h"
+#include "lib/data/held_files.h"
 #include "lib/data/image.h"
 #include "muster/corpus.h"
 
@@ -35,7 +36,8 @@ absl::StatusOr<OpenedData> OpenText(const DataSpec& data) {
         "data.format: this task reads samples; say which format the files have, or give "
         "data.shape, [bytes of a sample], for text");
   MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
-  const SourcePtr text = MemorySource("data.paths", std::move(corpus.bytes));
+  const SourcePtr text =
+      HeldSource("data.paths", std::move(corpus.bytes), std::move(corpus.check_files));
   const DataField field{"input", TensorType::kUint8, data.shape};
   MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*text, field));
   std::vector<Array> arrays;

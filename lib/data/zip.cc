@@ -6,6 +6,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
+#include "lib/data/held_files.h"
 #include "lib/data/inflate.h"
 #include "lib/data/numbers_in_bytes.h"
 #include "lib/kernels/crc.h"
@@ -154,7 +155,7 @@ absl::StatusOr<SourcePtr> OpenMember(const SourcePtr& zip, const ZipMember& memb
   MUSTER_ASSIGN_OR_RETURN(std::string bytes, std::move(unpacked));
   if (bytes.size() != member.bytes || Crc32OfZip(BytesOf(bytes)) != member.crc)
     return Bad(*stored, "its checksum differs");
-  return MemorySource(name, std::move(bytes));
+  return HeldSource(name, std::move(bytes), CheckInTurn({zip}));
 }
 
 }  // namespace muster

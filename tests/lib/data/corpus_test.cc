@@ -182,6 +182,25 @@ TEST_F(Corpus, AFileThatFailsWhileItIsReadIsNamedOrLeftOutWhole) {
   EXPECT_EQ(ReadCorpus(data)->bytes, "c");
 }
 
+// For whoever holds the bytes: each file comes its turn, and one that is only cut counts, too.
+TEST_F(Corpus, AFileThatChangesIsNoticed) {
+  for (const char* name : {"src/a", "src/b", "src/c", "src/d", "src/e", "src/f"}) Write(name, name);
+  const auto corpus = ReadCorpus({.paths = {(root_ / "src").string()}, .max_bytes = 28});
+  ASSERT_TRUE(corpus.ok()) << corpus.status();
+  ASSERT_EQ(corpus->bytes, std::string("src/a\0src/b\0src/c\0src/d\0src/", 28));
+  const auto in_some_turns = [&] {
+    for (int turn = 0; turn < 5; ++turn)
+      if (absl::Status status = corpus->check_files(); !status.ok()) return status;
+    return absl::OkStatus();
+  };
+  EXPECT_TRUE(in_some_turns().ok());
+  Write("src/f", "of which nothing was read");
+  EXPECT_TRUE(in_some_turns().ok()) << in_some_turns();
+  const std::string cut = Write("src/e", "src/ and other words");
+  EXPECT_EQ(in_some_turns().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(std::string(in_some_turns().message()), cut + ": it has changed since the job began");
+}
+
 // A directory whose entries are read one by one, and which fails after some of them.
 class FailingDirectory {
  public:

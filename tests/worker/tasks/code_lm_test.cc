@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "tests/worker/tasks/lane_rig.h"
 #include "tests/worker/tasks/small_specs.h"
@@ -49,6 +51,20 @@ TEST(CodeLm, SamplesAreWindowsOfTheCorpus) {
   EXPECT_EQ(MakeTask(training).value()->SampleCount(), 1u);
   training.data.max_bytes = 17;
   EXPECT_EQ(MakeTask(training).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CodeLm, AFileThatChangesWhileItTrainsIsNoticedInTheNextLane) {
+  TrainingSpec training = SmallCodeLm();
+  const TextFile text(std::string(200, 'a'));
+  training.data.paths = {text.path()};
+  LaneRig rig(MakeTask(training).value());
+  FlatMemory gradient = rig.Memory();
+  ASSERT_TRUE(rig.Run({0, 3, 9}, 1, gradient).ok());
+  std::ofstream(text.path(), std::ios::app) << "more";
+  const absl::Status status = rig.Run({0, 3, 9}, 1, gradient).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr(text.path() + ": it has changed since the job began"));
 }
 
 TEST(CodeLm, TheWeightOfALaneIsItsPredictedBytes) {

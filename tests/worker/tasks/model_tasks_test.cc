@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/api/module.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -56,12 +58,13 @@ void ExpectPureLanes(LaneRig& rig) {
 
 class ModelTasksTest : public testing::Test {
  protected:
-  ModelTasksTest() : file_(testing::TempDir() + "model_tasks.csv") {
+  ModelTasksTest() : file_(absl::StrCat(testing::TempDir(), "model_tasks-", getpid(), ".csv")) {
     std::ofstream out(file_);
     out << "a,b,c,y\n";
     for (int i = 0; i < 12; ++i)
       out << i % 5 << "," << i % 3 << "," << -i << "," << (i % 5 + i % 3) % 4 << "\n";
   }
+  ~ModelTasksTest() override { std::filesystem::remove(file_); }
   TaskOptions Options(const std::string& loss = "cross_entropy") const {
     TaskOptions options;
     options.parameters = {{"loss", loss}, {"label_smoothing", 0.0}, {"loss_beta", 1}, {"top_k", 5}};

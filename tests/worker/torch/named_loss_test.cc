@@ -4,14 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/torch/flat_module.h"
 
@@ -248,9 +251,10 @@ struct Line final : NamedLossTask<::torch::nn::Linear> {
 
 class NamedLossTaskTest : public testing::Test {
  protected:
-  NamedLossTaskTest() : file_(testing::TempDir() + "named_loss.csv") {
+  NamedLossTaskTest() : file_(absl::StrCat(testing::TempDir(), "named_loss-", getpid(), ".csv")) {
     std::ofstream(file_) << "a,b,y\n1,2,3\n4,5,9\n7,8,15\n";
   }
+  ~NamedLossTaskTest() override { std::filesystem::remove(file_); }
   TaskOptions With(const std::string& loss, const std::string& label) const {
     TaskOptions options = Options(loss);
     options.data.paths = {file_};
