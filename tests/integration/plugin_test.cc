@@ -54,6 +54,26 @@ TEST(PluginTest, AnyNumberOfWorkersMakesTheSameBitsAlsoWithAKill) {
                               // Far better than the best constant, which has a loss of 0.93.
                               EXPECT_LT(run.result.value("final_loss", 9.0), 0.1) << run.Trace();
                             });
+  // And on rows between those that it was trained with, of which no constant tells more than their
+  // mean.
+  constexpr int kHeldOut = 100;
+  std::string rows;
+  double sum = 0, squares = 0;
+  for (int i = 0; i < kHeldOut; ++i) {
+    const double a = (i % 11 - 5) / 5.5, b = (i % 13 - 6) / 6.5, label = a - b;
+    absl::StrAppend(&rows, a, ",", b, ",", label, "\n");
+    sum += label;
+    squares += label * label;
+  }
+  WriteFile(folder / "held-out.csv", rows);
+  const double of_the_mean = squares / kHeldOut - sum * sum / kHeldOut / kHeldOut;
+  Program evaluate({kMuster, "evaluate", "--dir", folder / "job-1", "--plugins",
+                    MUSTER_TEST_PLUGINS "/example_mlp", "--data", folder / "held-out.csv",
+                    "--json"});
+  ASSERT_EQ(evaluate.End(), 0) << evaluate.output();
+  const auto measured = nlohmann::json::parse(evaluate.output());
+  EXPECT_EQ(measured["samples"], kHeldOut);
+  EXPECT_LT(measured["metrics"]["loss"], of_the_mean / 4);
 }
 
 TEST(PluginTest, GoingOnWithAnotherFileIsAnotherNumericEnvironment) {
