@@ -1,23 +1,32 @@
 #!/usr/bin/env python3
 """How fast Python reads the files that ./dev bench data reads, and both beside each other.
 
-    python3 -m venv venv
-    venv/bin/pip install torch numpy pillow safetensors h5py
-    venv/bin/python bench/data_peers.py --bench build/release/bin/data_bench --dir FOLDER
+    ./dev test python                  brings a Python with all that is needed, ~/.cache/muster/python
+    ./dev build release
+    ~/.cache/muster/python/bin/python3 bench/data_peers.py --dir FOLDER
+    … --dir FOLDER --small             little data and short rounds: two minutes, to see that it works
+    … --dir FOLDER --formats text jpeg --rounds 5 --json FILE
 
-It needs a Python in which torch can be imported, which the project itself does not. It makes files of each format in
-FOLDER. PyTorch's DataLoader (with 0, 1 and 2 workers, shuffled where samples can be taken singly: not of tar) reads
-them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL. Rounds of ours and of
-theirs alternate, and medians and their range are printed, in MB/s of what a task is given, with ours, the fastest
-number of threads, ÷ the fastest number of workers.
+It makes files of each format in FOLDER (1 GB; `memory` are the arrays of `numpy`, read beforehand). PyTorch's
+DataLoader (with 0, 1 and 2 workers, which stay from epoch to epoch, shuffled where samples can be taken singly: not of
+tar) reads them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL. Where samples
+are rows it also takes whole batches at a time; HDF5 is read by h5py without a DataLoader, too. JPEG files are decoded
+by libjpeg-turbo alone (jpeg_bench), beside one thread of ours. For `memory` there is memcpy.
+
+Rounds of ours and of theirs alternate. A round takes whole epochs, for --seconds at least, after a warm-up. Rates are
+in MB/s of what a task is given, whatever that takes on the disk. Each ratio is that of the rounds one by one, of the
+number of threads and of workers whose medians are the best; figures are medians with their 5 to 95 % intervals.
+Nothing is read ahead that is more than a tenth of the data set (data_bench sees to it).
 """
 import argparse
 import csv
 import io
 import json
 import os
+import pathlib
 import statistics
 import subprocess
+import sys
 import tarfile
 import time
 
@@ -28,8 +37,15 @@ from PIL import Image
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
+from report import Report
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 LANE, SIDE = 64, 96
 SHARDS = 4
+TEXT_BYTES = 256  # of a sample
+THREADS = WORKERS = (0, 1, 2)
+ALONE = 'ours, 0 threads read ahead'  # the thread that takes the samples reads them
+WORDS = 'a loss is what the model has made of the samples that it was given in this step\n'.split(' ')
 
 
 class Rows(torch.utils.data.Dataset):
@@ -42,6 +58,44 @@ class Rows(torch.utils.data.Dataset):
 
     def __getitem__(self, i):
         return torch.from_numpy(np.array(self.x[i])), int(self.y[i])
+
+    def batch(self, ids):
+        return torch.from_numpy(self.x[ids]), torch.from_numpy(np.asarray(self.y[ids]).astype(np.int64))
+
+
+class Text(torch.utils.data.Dataset):
+
+    def __init__(self, path):
+        content = np.fromfile(path, dtype=np.uint8)
+        self.samples = content[:len(content) // TEXT_BYTES * TEXT_BYTES].reshape(-1, TEXT_BYTES)
+
+    def __len__(self):
+        return len(self.samples)
+
+    def __getitem__(self, i):
+        return torch.from_numpy(self.samples[i].copy())
+
+    def batch(self, ids):
+        return torch.from_numpy(self.samples[ids])
+
+
+class Batches(torch.utils.data.Dataset):
+    """Of a data set that can be asked for many samples at once."""
+
+    def __init__(self, samples):
+        self.samples = samples
+
+    def __getitem__(self, ids):
+        return self.samples.batch(ids)
+
+
+class InMemory(Rows):
+
+    def __getitem__(self, i):
+        return self.x[i], self.y[i]
+
+    def batch(self, ids):
+        return self.x[ids], self.y[ids]
 
 
 class Tensors(torch.utils.data.Dataset):
@@ -74,15 +128,17 @@ class Hdf5(torch.utils.data.Dataset):
         return torch.from_numpy(self.x[i]), int(self.y[i])
 
 
-def pixels_of(file):
+def pixels_of(file, resized=True):
     with Image.open(file) as image:
-        pixels = np.asarray(image.convert('RGB').resize((SIDE, SIDE), Image.BILINEAR))
+        pixels = np.asarray(image.convert('RGB').resize((SIDE, SIDE), Image.BILINEAR) if resized else
+                            image.convert('RGB'))
     return torch.from_numpy(pixels.transpose(2, 0, 1).astype(np.float32) / 255)
 
 
 class Images(torch.utils.data.Dataset):
 
-    def __init__(self, folder):
+    def __init__(self, folder, resized=True):
+        self.resized = resized
         self.paths = [(os.path.join(folder, name, file), i) for i, name in enumerate(sorted(os.listdir(folder)))
                       for file in sorted(os.listdir(os.path.join(folder, name)))]
 
@@ -91,7 +147,7 @@ class Images(torch.utils.data.Dataset):
 
     def __getitem__(self, i):
         path, label = self.paths[i]
-        return pixels_of(path), label
+        return pixels_of(path, self.resized), label
 
 
 class Shards(torch.utils.data.IterableDataset):
@@ -158,10 +214,19 @@ def make_pictures(path, images, random):
                 tar.addfile(label, io.BytesIO(content))
 
 
+def make_text(path, size, random):
+    """Words one after the other; no two parts are alike."""
+    with open(path, 'w', encoding='ascii') as out:
+        left = size
+        while left > 0:
+            piece = ' '.join(WORDS[i] for i in random.integers(0, len(WORDS), size=10_000))[:left]
+            left -= out.write(piece)
+
+
 def make(folder, small):
-    """{format: (data of the job, how Python opens it)}; files that are there stay."""
+    """{format: (data of the job, how Python opens it)}; pictures, text and CSV that are there stay."""
     random = np.random.default_rng(1)
-    rows, images = (2000, 60) if small else (100_000, 1500)
+    rows, images, text_bytes = (2000, 2 * LANE, 1 << 20) if small else (100_000, 1500, 64 << 20)
     x = random.normal(size=(rows, 64)).astype(np.float32)
     y = random.integers(0, 10, size=rows)
     path = lambda *names: os.path.join(folder, *names)
@@ -181,10 +246,15 @@ def make(folder, small):
         with h5py.File(path(name + '.h5'), 'w') as file:
             file.create_dataset('x', data=x, **settings)
             file['y'] = y
+    if not os.path.exists(path('text')):
+        make_text(path('text'), text_bytes, random)
     if not os.path.exists(path('tar', f'{SHARDS - 1}.tar')):
         make_pictures(path, images, random)
     size = f'image_size: [{SIDE}, {SIDE}], fit: stretch'
     return {
+        'memory': (f'{{paths: [{path("numpy")}], format: numpy, label: y}}',
+                   lambda: InMemory(torch.from_numpy(x), torch.from_numpy(y))),
+        'text': (f'{{paths: [{path("text")}], format: text, shape: [{TEXT_BYTES}]}}', lambda: Text(path('text'))),
         'csv': (f'{{paths: [{path("rows.csv")}], format: csv, label: y, classes: [y]}}',
                 lambda: read_csv(path('rows.csv'))),
         'numpy': (f'{{paths: [{path("numpy")}], format: numpy, label: y}}',
@@ -197,61 +267,168 @@ def make(folder, small):
         'hdf5-packed': (f'{{paths: [{path("packed.h5")}], format: hdf5, keys: [x], label: y}}',
                         lambda: Hdf5(path('packed.h5'))),
         'jpeg': (f'{{paths: [{path("jpg")}], format: images, {size}}}', lambda: Images(path('jpg'))),
+        'jpeg-whole': (f'{{paths: [{path("jpg")}], format: images}}', lambda: Images(path('jpg'), resized=False)),
         'png': (f'{{paths: [{path("png")}], format: images, {size}}}', lambda: Images(path('png'))),
         'tar': (f'{{paths: [{path("tar")}], format: webdataset, {size}}}', lambda: Shards(path('tar'))),
     }
 
 
-def rate_of_peer(dataset, workers, megabytes, samples):
+def count(batch):
+    return len(batch if isinstance(batch, torch.Tensor) else batch[-1])
+
+
+class Peer:
+    """A way to read a data set with Python: `epoch` gives its batches."""
+
+    def __init__(self, epoch, samples, megabytes):
+        self.epoch, self.samples, self.megabytes = epoch, samples, megabytes
+
+    def _seconds(self):
+        begin = time.monotonic()
+        seen = sum(count(batch) for batch in self.epoch())
+        seconds = time.monotonic() - begin
+        if seen != self.samples:
+            sys.exit(f'Python reads {seen} samples, and we {self.samples}')
+        return seconds
+
+    def rate(self, warm_up, least):
+        """MB/s over whole epochs, which take so many seconds at least."""
+        warm = 0
+        while warm < warm_up:
+            warm += self._seconds()
+        taken = [self._seconds()]
+        while sum(taken) < least:
+            taken.append(self._seconds())
+        return len(taken) * self.megabytes / sum(taken)
+
+
+def batches_of_h5py(path, at_once):
+    """The rows of each batch one by one; or at once, in ascending order, as h5py wants them."""
+    with h5py.File(path) as file:
+        x, y = file['x'], file['y']
+        order = np.random.permutation(len(y))
+        for first in range(0, len(order), LANE):
+            ids = order[first:first + LANE]
+            if at_once:
+                ids = np.sort(ids)
+                yield x[ids], y[ids]
+            else:
+                yield np.stack([x[i] for i in ids]), np.array([y[i] for i in ids])
+
+
+def peers_of(dataset, samples, megabytes):
+    """By name. The name's beginning says what is compared with."""
     shuffled = None if isinstance(dataset, torch.utils.data.IterableDataset) else True
-    loader = torch.utils.data.DataLoader(dataset, batch_size=LANE, shuffle=shuffled, num_workers=workers)
-    begin = time.monotonic()
-    seen = sum(len(labels) for _, labels in loader)
-    seconds = time.monotonic() - begin
-    assert seen == samples, f'{seen} of {samples} samples'
-    return megabytes / seconds
+    peers = {}
+    for workers in WORKERS:
+        loader = torch.utils.data.DataLoader(dataset, batch_size=LANE, shuffle=shuffled, num_workers=workers,
+                                             persistent_workers=workers > 0)
+        peers[f'DataLoader, {workers} workers'] = Peer(loader.__iter__, samples, megabytes)
+    if hasattr(dataset, 'batch'):
+        order = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(dataset), LANE, drop_last=False)
+        loader = torch.utils.data.DataLoader(Batches(dataset), batch_size=None, sampler=order)
+        peers['whole batches by DataLoader, 0 workers'] = Peer(loader.__iter__, samples, megabytes)
+    if isinstance(dataset, Hdf5):
+        for how in ('row by row', 'rows of a batch at once'):
+            peers[f'h5py alone, {how}'] = Peer(
+                lambda at_once=how != 'row by row': batches_of_h5py(dataset.path, at_once), samples, megabytes)
+    return peers
+
+
+def run_bench(program, figures, *words):
+    """What it has written."""
+    subprocess.run([program, *words, '--rounds', '1', '--json', figures], check=True, stdout=subprocess.DEVNULL)
+    with open(figures, encoding='utf-8') as file:
+        return json.load(file)
+
+
+class Format:
+    """One format: its rounds, and what they come to."""
+
+    def __init__(self, asked, folder, name, data, opened):
+        self.asked, self.name, self.dataset = asked, name, opened()
+        self.job, self.figures = os.path.join(folder, name + '.yaml'), os.path.join(folder, name + '.json')
+        self.pictures = os.path.join(folder, 'jpg') if name.startswith('jpeg') else None
+        self.words = ['--memory'] if name == 'memory' else []
+        self.peers, self.rates = None, {}
+        with open(self.job, 'w', encoding='utf-8') as out:
+            out.write(f'task: any\nsteps: 1\ndata: {data}\n')
+
+    def _seconds(self):
+        return ['--seconds', str(self.asked.seconds), '--warm-up', str(self.asked.warm_up)]
+
+    def _add(self, what, rate):
+        self.rates.setdefault(what, []).append(rate)
+
+    def round(self):
+        ours = run_bench(self.asked.bench, self.figures, self.job, '--lane', str(LANE), '--threads',
+                         *map(str, THREADS), *self._seconds(), *self.words)
+        for what, figure in ours['figures'].items():
+            limit = what.endswith('memcpy')
+            self._add('limit: memcpy' if limit else f'ours, {what.removeprefix("MB/s, ")}', figure['median'])
+        if self.pictures:
+            # A picture counts as what a task is given of it.
+            alone = run_bench(self.asked.jpeg_bench, self.figures, self.pictures, *self._seconds())
+            for what, figure in alone['figures'].items():
+                pictures_a_second = figure['median'] * alone['pictures'] / alone['mb']
+                self._add('limit: ' + what.removeprefix('MB/s, '), pictures_a_second * ours['mb'] / ours['samples'])
+        if self.peers is None:
+            print(f'{self.name}: {ours["samples"]} samples, {ours["mb"]:.1f} MB, '
+                  f'{ours["epochs_per_ahead"]:.1f} times what is read ahead', flush=True)
+            self.peers = peers_of(self.dataset, ours['samples'], ours['mb'])
+        for what, peer in self.peers.items():
+            self._add(what, peer.rate(self.asked.warm_up, self.asked.seconds))
+
+    def _best(self, start):
+        """The rounds of the best of what begins so; nothing where there is none."""
+        return max((rates for what, rates in self.rates.items() if what.startswith(start)), key=statistics.median,
+                   default=None)
+
+    def report(self, report):
+        for what, rates in self.rates.items():
+            report.add(f'{self.name}: {what}', 'MB/s', rates)
+        ours, alone = self._best('ours'), self.rates[ALONE]
+        for what, mine, theirs in (
+                ('ours ÷ DataLoader, the best of each', ours, 'DataLoader'),
+                ('ours ÷ DataLoader that takes whole batches', ours, 'whole batches'),
+                ('ours ÷ h5py alone, the best of each', ours, 'h5py alone'),
+                ('ours ÷ memcpy', ours, 'limit: memcpy'),
+                ('ours, one thread ÷ libjpeg-turbo alone', alone, 'limit: libjpeg-turbo alone'),
+        ):
+            rates = self.rates.get(theirs) if theirs.startswith('limit') else self._best(theirs)
+            if rates:
+                report.add(f'{self.name}: {what}', '', [a / b for a, b in zip(mine, rates)])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--bench', required=True, help='the program data_bench, built in release')
     parser.add_argument('--dir', required=True, help='a folder for the files')
+    programs = ROOT / 'build/release/bin'
+    parser.add_argument('--bench', default=str(programs / 'data_bench'), help='the program data_bench')
+    parser.add_argument('--jpeg-bench', default=str(programs / 'jpeg_bench'), help='the program jpeg_bench')
     parser.add_argument('--formats', nargs='+', help='these alone, such as hdf5 png')
-    parser.add_argument('--rounds', type=int, default=5)
+    parser.add_argument('--rounds', type=int, help='default: 10; 3 with --small')
+    parser.add_argument('--seconds', type=float, help='of each round and way to read; default: 3; 0.2 with --small')
     parser.add_argument('--small', action='store_true', help='little data, to see that it works')
-    parser.add_argument('--json', help='a file for the figures')
+    parser.add_argument('--json', metavar='FILE', help='a file for the figures')
     asked = parser.parse_args()
+    asked.rounds = asked.rounds or (3 if asked.small else 10)
+    asked.seconds = (0.2 if asked.small else 3) if asked.seconds is None else asked.seconds
+    asked.warm_up = asked.seconds / 3
+    if asked.rounds < 1 or asked.seconds < 0:
+        parser.error('--rounds: at least 1; --seconds: at least 0')
     torch.set_num_threads(1)
-    folder = os.path.join(asked.dir, 'small' if asked.small else 'whole')
-    formats, record = make(folder, asked.small), {}
+    folder = os.path.join(os.path.abspath(asked.dir), 'small' if asked.small else 'whole')
+    formats, report = make(folder, asked.small), Report(asked.rounds)
     for name in asked.formats or formats:
         if name not in formats:
             parser.error(f'--formats: {name!r} is not known; allowed: {", ".join(formats)}')
     for name in asked.formats or formats:
-        data, opened = formats[name]
-        job, figures = os.path.join(folder, name + '.yaml'), os.path.join(folder, name + '.json')
-        with open(job, 'w') as out:
-            out.write(f'task: any\nsteps: 1\ndata: {data}\n')
-        dataset, rates = opened(), {}
+        measured = Format(asked, folder, name, *formats[name])
         for _ in range(asked.rounds):
-            subprocess.run([asked.bench, job, '--rounds', '1', '--lane', str(LANE), '--json', figures], check=True,
-                           stdout=subprocess.DEVNULL)
-            with open(figures) as file:
-                ours = json.load(file)
-            for what, figure in ours['figures'].items():
-                rates.setdefault('ours, ' + what, []).append(figure['median'])
-            for workers in (0, 1, 2):
-                rates.setdefault(f'DataLoader, MB/s, {workers} workers', []).append(
-                    rate_of_peer(dataset, workers, ours['mb'], ours['samples']))
-        print(f'{name}: {ours["samples"]} samples, {ours["mb"]:.1f} MB')
-        for what, values in rates.items():
-            print(f'  {what:44} median {statistics.median(values):9.1f}   {min(values):.1f} … {max(values):.1f}')
-        best = lambda start: max(statistics.median(v) for k, v in rates.items() if k.startswith(start))
-        print(f'  {"ours ÷ DataLoader, the fastest of each":44} {best("ours") / best("DataLoader"):16.2f}', flush=True)
-        record[name] = rates
-    if asked.json:
-        with open(asked.json, 'w') as out:
-            json.dump(record, out, indent=1)
+            measured.round()
+        measured.report(report)
+    report.write(asked.json)
 
 
 if __name__ == '__main__':
