@@ -10,7 +10,10 @@
 steps       seconds of a step of the transformer of examples/transformer.yaml: two workers beside
             one, and with free order of sums beside canonical; exposed communication, bytes copied
             per byte sent
-finite      seconds of a step of the same with one server, which under `on_nan: stop` applies
+input       what a step waits for its samples, in seconds of a worker's train thread and in % of its
+            steps, as the metrics of the job split them: of the transformer, whose data is made in
+            memory, and of examples/code-lm.yaml, which reads text; on one worker and on two
+finite      seconds of a step of the transformer with one server, which under `on_nan: stop` applies
             nothing before all sums are known to be finite, and under `continue` each chunk at once
 tls         the same with certificates and without: two workers of one host of a cluster; and the
             processor time of both workers for a step. Plain text is spoken by programs of their own
@@ -42,6 +45,7 @@ from report import Report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WARM_UP = 2  # steps that are not counted
+PHASES = ('input', 'compute', 'validation', 'exposed_communication', 'update')  # into which steps are split
 TRANSFORMER, CODE_LM = 'examples/transformer.yaml', 'examples/code-lm.yaml'
 HEADERS = pathlib.Path('/usr/include/c++')  # what the latter reads
 SMALL = {
@@ -117,9 +121,9 @@ def total(members, name):
     return sum(value for m in members for series, value in m.items() if series == name)
 
 
-def measure_steps(options, words):
+def measure_steps(options, words, spec=TRANSFORMER, steps_of_run=10):
     """Seconds of a step after the warm-up, and what the members' metrics say of the same steps."""
-    run = Run(options, TRANSFORMER, 10, words)
+    run = Run(options, spec, steps_of_run, words)
     times, first, last = [], [], []
     for now, event in run.events():
         if event['event'] != 'step':
@@ -134,9 +138,13 @@ def measure_steps(options, words):
     exposed = grown('muster_step_phase_seconds_total exposed_communication')
     counted = grown('muster_steps_total')
     sent = grown('muster_bytes_sent_total')
+    waited = grown('muster_step_phase_seconds_total input')
+    split = sum(grown(f'muster_step_phase_seconds_total {phase}') for phase in PHASES)
     return {
         'step': (times[-1] - times[WARM_UP - 1]) / steps,
         'exposed': exposed / counted if counted else 0,
+        'input': waited / counted if counted else 0,
+        'share of input': waited / split if split else None,
         'copied': grown('muster_bytes_copied_total') / sent if sent else 0,
     }
 
@@ -167,6 +175,21 @@ def steps(options):
     yield 'transformer step, one worker / two', '', ratio_of_steps(found, 'one worker', 'two workers')
     yield ('transformer step, canonical / free order', '',
            ratio_of_steps(found, 'two workers', 'two workers, free order'))
+
+
+def input_wait(options):
+    variants = {f'{job}, {workers} worker{"s" if workers > 1 else ""}': (spec, steps_of_run, workers)
+                for job, spec, steps_of_run in (('transformer', TRANSFORMER, 10), ('code-lm', CODE_LM, 30))
+                for workers in (1, 2)}
+    found = {name: [] for name in variants}
+    for _ in range(options.rounds):
+        for name, (spec, steps_of_run, workers) in variants.items():
+            measured = measure_steps(options, ['--workers', str(workers)], spec, steps_of_run)
+            needed(measured['share of input'], f'the metrics of {name} tell how its steps are split')
+            found[name].append(measured)
+    for name, runs in found.items():
+        yield f'{name}: input of a step and worker', 's', [r['input'] for r in runs]
+        yield f'  {name}: input', '%', [100 * r['share of input'] for r in runs]
 
 
 def finite(options):
@@ -331,8 +354,8 @@ def validation(options):
 
 
 def main():
-    figures = {'steps': steps, 'finite': finite, 'tls': tls, 'recovery': recovery, 'checkpoint': checkpoint,
-               'validation': validation}
+    figures = {'steps': steps, 'input': input_wait, 'finite': finite, 'tls': tls, 'recovery': recovery,
+               'checkpoint': checkpoint, 'validation': validation}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('figure', nargs='*', help=', '.join(figures))
     parser.add_argument('--rounds', type=int, default=3)
