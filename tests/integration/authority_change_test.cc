@@ -40,14 +40,7 @@ TEST(AuthorityChangeTest, TheAuthorityIsChangedWhileAJobRunsAndNobodyHalts) {
   const std::string spec = CountingSpec(1009, /*lanes=*/7, /*epochs=*/100'000);
   WriteFile(folder / "job.yaml", spec);
   UpCluster cluster(dir, {"--slots", "2", "--coordinator", "127.0.0.1:0"});
-  const std::string told = "other hosts join with: muster agent --coordinator ";
-  ASSERT_TRUE(cluster.up().WaitFor(told)) << cluster.up().output();
-  ASSERT_TRUE(cluster.up().WaitFor(" --dir", cluster.up().output().find(told)));
-  const std::string& output = cluster.up().output();
-  const size_t at = output.find(told) + told.size();
-  Program second(MusterCommand({"agent", "--dir", dir, "--host", "second", "--slots", "2",
-                                "--coordinator", output.substr(at, output.find(' ', at) - at)}));
-  ASSERT_TRUE(second.WaitFor("joined the cluster")) << second.output();
+  const std::unique_ptr<Program> second = cluster.Join("second", {"--slots", "2"});
   ASSERT_EQ(
       cluster.Say({"submit", folder / "job.yaml", "--id", "job", "--set", "workers=3"}).exit_code,
       0);

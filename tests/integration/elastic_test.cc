@@ -41,17 +41,6 @@ class ElasticTest : public ::testing::Test {
  protected:
   nlohmann::json Status() const { return cluster_.Ask({"status", "job", "--json"}); }
 
-  void Join(const std::string& host, int slots) {
-    const std::string told = "other hosts join with: muster agent --coordinator ";
-    ASSERT_TRUE(cluster_.up().WaitFor(told)) << cluster_.up().output();
-    ASSERT_TRUE(cluster_.up().WaitFor(" --dir", cluster_.up().output().find(told)));
-    const std::string& output = cluster_.up().output();
-    const size_t at = output.find(told) + told.size();
-    agent_ = std::make_unique<Program>(MusterCommand(
-        {"agent", "--dir", cluster_.dir(), "--host", host, "--slots", absl::StrCat(slots),
-         "--coordinator", output.substr(at, output.find(' ', at) - at)}));
-    ASSERT_TRUE(agent_->WaitFor("joined the cluster")) << agent_->output();
-  }
   // Until so many take part in the view, and a step more is done with them.
   void AwaitWorkers(int workers) const {
     using Clock = std::chrono::steady_clock;
@@ -91,7 +80,7 @@ TEST_F(ElasticTest, AJobGrowsIsScaledAndLeavesADrainedHostWithTheBitsOfOneWorker
   ExpectSaid({"submit", folder_ / "job.yaml", "--id", "job", "--set", "workers={min: 1, max: 4}"},
              "job is ");
   AwaitWorkers(1);
-  Join("b", 3);
+  agent_ = cluster_.Join("b", {"--slots", "3"});
   AwaitWorkers(4);
   ExpectSaid({"scale", "job", "--workers", "1:3"}, "job job may have 1 to 3 workers");
   AwaitWorkers(3);

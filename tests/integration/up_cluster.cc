@@ -10,13 +10,17 @@
 namespace muster::integration {
 namespace {
 
+std::vector<std::string> CommandOf(const std::string& programs, std::vector<std::string> words) {
+  words = MusterCommand(words);
+  if (!programs.empty()) words[0] = programs + "/muster";
+  return words;
+}
+
 std::vector<std::string> UpCommand(const std::string& dir, const std::vector<std::string>& options,
                                    const std::string& programs) {
   std::vector<std::string> words = {"up", "--dir", dir, "--listen", "127.0.0.1:0"};
   words.insert(words.end(), options.begin(), options.end());
-  words = MusterCommand(words);
-  if (!programs.empty()) words[0] = programs + "/muster";
-  return words;
+  return CommandOf(programs, words);
 }
 
 std::string NameOf(pid_t pid) {
@@ -59,6 +63,27 @@ nlohmann::json UpCluster::Ask(const std::vector<std::string>& words) const {
   const Said said = Say(words);
   const auto json = nlohmann::json::parse(said.text, nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : nlohmann::json(said.text);
+}
+
+std::unique_ptr<Program> UpCluster::Join(const std::string& host,
+                                         const std::vector<std::string>& options,
+                                         const std::string& programs,
+                                         const std::function<bool()>& before) {
+  const std::string told = "other hosts join with: muster agent --coordinator ";
+  const bool is_told = up_.WaitFor(told) && up_.WaitFor(" --dir", up_.output().find(told));
+  EXPECT_TRUE(is_told) << up_.output();
+  const size_t at = is_told ? up_.output().find(told) + told.size() : up_.output().size();
+  std::vector<std::string> words = {"agent",
+                                    "--dir",
+                                    dir_,
+                                    "--host",
+                                    host,
+                                    "--coordinator",
+                                    up_.output().substr(at, up_.output().find(' ', at) - at)};
+  words.insert(words.end(), options.begin(), options.end());
+  auto agent = std::make_unique<Program>(CommandOf(programs, words), before);
+  EXPECT_TRUE(agent->WaitFor("joined the cluster")) << agent->output();
+  return agent;
 }
 
 std::vector<pid_t> UpCluster::PidsOf(const std::string& program) const {

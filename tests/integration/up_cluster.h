@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,13 @@ class UpCluster {
   Said Say(const std::vector<std::string>& words) const;
   // What a command with --json says of a job; not an object: it did not.
   nlohmann::json Ask(const std::vector<std::string>& words) const;
+
+  // Another host: `muster agent` in its folder. It has joined when this returns; where it has not,
+  // the test has failed, and its output says why. The cluster was told --coordinator. `programs` as
+  // above, `before` as of Program.
+  std::unique_ptr<Program> Join(const std::string& host, const std::vector<std::string>& options,
+                                const std::string& programs = "",
+                                const std::function<bool()>& before = {});
 
   // Of its children.
   std::vector<pid_t> PidsOf(const std::string& program) const;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -149,14 +150,7 @@ class VersionsTest : public ::testing::Test {
 TEST_F(VersionsTest, AWorkerOfALaterVersionIsRefusedAndItsHostLeftOut) {
   const Programs mixed;
   mixed.Put("muster-worker", Later("muster-worker"));
-  const std::string told = "other hosts join with: muster agent --coordinator ";
-  ASSERT_TRUE(cluster_.up().WaitFor(told)) << cluster_.up().output();
-  ASSERT_TRUE(cluster_.up().WaitFor(" --dir", cluster_.up().output().find(told)));
-  const std::string& output = cluster_.up().output();
-  const size_t at = output.find(told) + told.size();
-  Program agent({mixed.path() + "/muster", "agent", "--dir", cluster_.dir(), "--host", "b",
-                 "--slots", "4", "--coordinator", output.substr(at, output.find(' ', at) - at)});
-  ASSERT_TRUE(agent.WaitFor("joined the cluster")) << agent.output();
+  const std::unique_ptr<Program> agent = cluster_.Join("b", {"--slots", "4"}, mixed.path());
 
   Submit(/*epochs=*/2, /*workers=*/2);  // where most room is: on host b
   ExpectCountedJob(cluster_, "job", kSamples, 2);
