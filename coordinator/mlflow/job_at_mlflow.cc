@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -168,13 +169,18 @@ absl::Status JobAtMlflow::SendTexts(const JobJournal& job, const AskMlflow& ask)
     const auto known = run_->tags.find(key);
     if (known == run_->tags.end() || known->second != value) tags.emplace_back(key, value);
   };
-  for (const HyperParameter& parameter : HyperParametersOf(job.spec)) {
-    const std::string value = ValueText(parameter);
-    const auto known = run_->params.find(parameter.name);
+  const std::vector<HyperParameter> parameters = HyperParametersOf(job.spec);
+  std::vector<std::string> names;
+  for (const HyperParameter& parameter : parameters) names.push_back(parameter.name);
+  // Some are keys that a person wrote, such as the names of columns.
+  names = NamesForMlflow(names);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const std::string value = ValueText(parameters[i]);
+    const auto known = run_->params.find(names[i]);
     if (known == run_->params.end()) {
-      if (!value.empty()) params.emplace_back(parameter.name, value);
+      if (!value.empty()) params.emplace_back(names[i], value);
     } else if (known->second != value) {
-      add_tag(absl::StrCat("muster.now.", parameter.name), value);
+      add_tag(absl::StrCat("muster.now.", names[i]), value);
     }
   }
   for (const auto& [key, value] : TagsFor(place_.cluster, job)) add_tag(key, value);

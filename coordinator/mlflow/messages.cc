@@ -1,10 +1,12 @@
 #include "coordinator/mlflow/messages.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/history_series.h"
@@ -16,6 +18,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMostErrorBytes = 256;
+// It takes 250: there is room for a number behind, and for "muster.now." before.
+constexpr size_t kMostNameBytes = 225;
 
 // What is no UTF-8 is replaced: text comes from specifications and tasks.
 std::string Text(const Json& json) {
@@ -84,14 +88,21 @@ absl::StatusOr<MlflowRun> RunFrom(const Json& object) {
   return run;
 }
 
-// MLflow takes letters, digits, "_", "-", ".", " ", ":" and "/" in names.
+// MLflow takes letters, digits, "_", "-", ".", " ", ":" and "/" in names. To it a name is a path,
+// which it takes in the shortest form alone.
 std::string NameForMlflow(std::string name) {
+  name.resize(std::min(name.size(), kMostNameBytes));
   const auto is_taken = [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '-' || c == '.' || c == ' ' || c == ':' ||
            c == '/';
   };
   std::replace_if(
       name.begin(), name.end(), [&](char c) { return !is_taken(c); }, '_');
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
+  const bool is_shortest = std::none_of(parts.begin(), parts.end(), [](absl::string_view part) {
+    return part.empty() || part == "." || part == "..";
+  });
+  if (!is_shortest) std::replace(name.begin(), name.end(), '/', '_');
   return name;
 }
 
@@ -193,6 +204,23 @@ MlflowError MlflowErrorIn(const std::string& answer) {
   error.text = Cut(Printable(absl::StrCat(error.code, error.code.empty() ? "" : ": ", message)),
                    kMostErrorBytes);
   return error;
+}
+
+std::vector<std::string> NamesForMlflow(const std::vector<std::string>& names) {
+  std::set<std::string> taken;
+  for (const std::string& name : names)
+    if (NameForMlflow(name) == name) taken.insert(name);
+  std::map<std::string, int> numbers;
+  std::vector<std::string> there;
+  for (const std::string& name : names) {
+    const std::string plain = NameForMlflow(name);
+    std::string unique = plain;
+    int& number = numbers.try_emplace(plain, 1).first->second;
+    while (plain != name && !taken.insert(unique).second)
+      unique = absl::StrCat(plain, "_", ++number);
+    there.push_back(std::move(unique));
+  }
+  return there;
 }
 
 std::vector<MlflowPoint> PointsBehind(absl::Span<const HistoryStep> steps,

@@ -86,6 +86,11 @@ struct MlflowError {
 };
 MlflowError MlflowErrorIn(const std::string& answer);
 
+// What these are called there, in their order. A name that MLflow takes stays as it is; in others
+// "_" stands for each byte that it does not take, and long ones are cut. Two that were different
+// stay different: the second one is numbered.
+std::vector<std::string> NamesForMlflow(const std::vector<std::string>& names);
+
 // The values of these steps that lie behind `newest`, in the order of the steps, under names that
 // MLflow takes.
 std::vector<MlflowPoint> PointsBehind(absl::Span<const HistoryStep> steps,

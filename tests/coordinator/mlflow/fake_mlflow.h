@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -71,6 +72,14 @@ class FakeMlflow {
   }
   static Answer Invalid(const std::string& message) {
     return Error(400, "INVALID_PARAMETER_VALUE", message);
+  }
+  // As validate_param_and_metric_names of MLflow: a path in its shortest form, of few letters.
+  static bool IsName(const std::string& name) {
+    constexpr char kTaken[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. :/";
+    return !name.empty() && name.size() <= 250 && name.find_first_not_of(kTaken) == name.npos &&
+           std::filesystem::path(name).lexically_normal().native() == name && name != "." &&
+           !absl::StartsWith(name, "..") && name.front() != '/' && name.back() != '/';
   }
   static bool HasOnly(const Json& object, const std::set<std::string>& fields) {
     for (const auto& item : object.items())
@@ -160,6 +169,13 @@ class FakeMlflow {
     if (asked.at("metrics").size() > 1000 || asked.at("params").size() > 100 ||
         asked.at("tags").size() > 100)
       return Invalid("too much for one request");
+    std::set<std::string> keys;
+    for (const char* list : {"metrics", "params", "tags"})
+      for (const Json& entry : asked.at(list)) {
+        if (!IsName(entry.at("key"))) return Invalid("Invalid name");
+        if (list == std::string("params") && !keys.insert(entry.at("key")).second)
+          return Invalid("a parameter stands twice");
+      }
     for (const Json& point : asked.at("metrics"))
       if (!point.at("value").is_number()) return Invalid("a value is no number");
     for (const Json& param : asked.at("params")) {

@@ -125,6 +125,30 @@ TEST_F(JobAtMlflowTest, AJobIsARunWithItsCurvesParametersAndEnd) {
   ExpectWhole("count", 130);
 }
 
+// Columns of a table have any name.
+TEST_F(JobAtMlflowTest, ParametersThatItWouldNotTakeGetAnotherName) {
+  JobAtMlflow run({"c1", ""});
+  JobJournal job = JobOf("count");
+  job.spec.training.data.format = DataFormat::kCsv;
+  job.spec.training.data.types = {{"weight (kg)", TensorType::kFloat32},
+                                  {"weight [kg]", TensorType::kFloat64},
+                                  {"a//b", TensorType::kInt64}};
+  const absl::Status sent = FollowAll(run, job, 20);
+  ASSERT_TRUE(sent.ok()) << sent;
+  const FakeMlflow::Run& there = *server_.RunOf("count");
+  EXPECT_EQ(there.params.at("data.types.weight _kg_"), "float32");
+  EXPECT_EQ(there.params.at("data.types.weight _kg__2"), "float64");
+  EXPECT_EQ(there.params.at("data.types.a__b"), "int64");
+  ExpectWhole("count", 20);
+  // Who goes on finds them again.
+  JobAtMlflow after({"c1", ""});
+  job.spec.training.data.types["weight [kg]"] = TensorType::kInt32;
+  ASSERT_TRUE(FollowAll(after, job, 30).ok());
+  EXPECT_EQ(there.tags.at("muster.now.data.types.weight _kg__2"), "int32");
+  EXPECT_FALSE(there.tags.contains("muster.now.data.types.weight _kg_"));
+  ExpectWhole("count", 30);
+}
+
 TEST_F(JobAtMlflowTest, ALongHistoryComesInBoundedRequestsAndParts) {
   JobAtMlflow run({"c1", "mine"});
   const absl::StatusOr<bool> first = Follow(run, JobOf("count"), 9'000);

@@ -1,5 +1,6 @@
 #include "coordinator/mlflow/messages.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,20 @@ TEST(MlflowMessages, PointsBehindWhatIsThereAreInTheOrderOfSteps) {
               ElementsAre(MlflowPoint{"loss", 6, 60, 6}));
   EXPECT_EQ(FirstStepToRead({}), 0);
   EXPECT_EQ(FirstStepToRead({{"loss", 4}, {"validation.top_5", 3}}), 4);
+}
+
+TEST(MlflowMessages, NamesAreThoseThatItTakesAndStayDifferent) {
+  EXPECT_THAT(NamesForMlflow({"steps", "data.types.weight (kg)", "data.types.weight [kg]",
+                              "data.types.weight _kg_", "data.types.weight _kg__2"}),
+              ElementsAre("steps", "data.types.weight _kg__3", "data.types.weight _kg__4",
+                          "data.types.weight _kg_", "data.types.weight _kg__2"))
+      << "what it takes as it is keeps its name";
+  EXPECT_THAT(NamesForMlflow({"a/b", "a//b", "a/../b", "a/", "a/./b", "\xc3\xa4", "a__b"}),
+              ElementsAre("a/b", "a__b_2", "a_.._b", "a_", "a_._b", "__", "a__b"));
+  const std::vector<std::string> cut =
+      NamesForMlflow({std::string(300, 'x'), std::string(301, 'x'), std::string(302, 'x')});
+  EXPECT_EQ((std::set<std::string>(cut.begin(), cut.end()).size()), 3u);
+  for (const std::string& name : cut) EXPECT_LE(name.size() + 11, 250u) << name;
 }
 
 TEST(MlflowMessages, BodiesHaveWhatTheInterfaceNames) {
