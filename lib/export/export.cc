@@ -246,13 +246,15 @@ absl::Status WritePt(const std::vector<ExportItem>& items, const Manifest& manif
                      const TrainingSpec& training, const std::vector<ExportedGroup>& groups,
                      Source& source, Appender& to) {
   const bool optimizer = !groups.empty();
+  // Of a fork also those that its slots have seen before, as the updates count them.
+  const int64_t step = UpdatesBefore(training.initial) + manifest.step.value();
   Pickle pickle;
   if (optimizer) {
     pickle.BeginDict();
     pickle.Text("model");
     PickleTensors(items, 0, pickle);
     pickle.Text("optimizer");
-    PickleOptimizer(items, training, groups, manifest.step.value(), pickle);
+    PickleOptimizer(items, training, groups, step, pickle);
     if (const int32_t average = AverageSlot(training); average > 0) {
       pickle.Text("ema");
       PickleTensors(items, average, pickle);
@@ -271,10 +273,10 @@ absl::Status WritePt(const std::vector<ExportItem>& items, const Manifest& manif
         items[i], [&](absl::Span<const std::byte> bytes) { return zip.Append(bytes); }));
   }
   if (optimizer && CountsSteps(training.optimizer.kind)) {
-    const float step = static_cast<float>(UpdatesBefore(training.initial) + manifest.step.value());
+    const auto number = static_cast<float>(step);
     for (size_t p = 0; p < ParametersIn(items); ++p) {
-      MUSTER_RETURN_IF_ERROR(zip.Begin(name(items.size() + p), sizeof step));
-      MUSTER_RETURN_IF_ERROR(zip.Append(BytesOf(absl::MakeConstSpan(&step, 1))));
+      MUSTER_RETURN_IF_ERROR(zip.Begin(name(items.size() + p), sizeof number));
+      MUSTER_RETURN_IF_ERROR(zip.Append(BytesOf(absl::MakeConstSpan(&number, 1))));
     }
   }
   MUSTER_RETURN_IF_ERROR(zip.Add("archive/version", "3\n"));

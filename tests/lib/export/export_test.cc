@@ -103,6 +103,24 @@ TEST_F(ExportTest, TheStepOfAForkCountsThoseThatItsSlotsHaveSeen) {
             std::string(reinterpret_cast<const char*>(&step), sizeof step));
 }
 
+// LAMB counts the steps of a group, too.
+TEST_F(ExportTest, TheStepOfAForkIsTheSameInAGroupOfLamb) {
+  training_.initial.parent = ParentState{"p", 7, std::string(64, 'a'), 7, false};
+  training_.optimizer.kind = OptimizerKind::kLamb;
+  InMemory memory;
+  ASSERT_EQ(Write(ExportFormat::kPt, true, memory).status(), absl::OkStatus());
+  auto records = ReadZip(memory.file);
+  const float step = 47;
+  EXPECT_EQ(records["archive/data/" + std::to_string(PlanExport(layout_, 2).size())],
+            std::string(reinterpret_cast<const char*>(&step), sizeof step));
+  Pickle expected;
+  expected.Text("step");
+  expected.Integer(47);
+  std::string bytes = expected.Finish();
+  bytes = bytes.substr(2, bytes.size() - 3);  // without protocol and end
+  EXPECT_THAT(records["archive/data.pkl"], HasSubstr(bytes));
+}
+
 TEST_F(ExportTest, PtWithoutTheOptimizerIsAStateDict) {
   InMemory memory;
   ASSERT_EQ(Write(ExportFormat::kPt, false, memory).status(), absl::OkStatus());
