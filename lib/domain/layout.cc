@@ -5,7 +5,9 @@
 #include <string_view>
 
 #include "lib/base/hash.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/domain/tensor_type.h"
 
 namespace muster {
@@ -29,6 +31,10 @@ void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::v
 
 absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
   if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
+  // The manifest of a checkpoint with another name could never be read again.
+  if (!IsUtf8(t.name))
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name of tensor '", Cut(Printable(t.name)), "' is not UTF-8"));
   if (!names.insert(t.name).second)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' occurs twice"));
   if (t.kind != TensorKind::kBuffer && t.type != TensorType::kFloat32)

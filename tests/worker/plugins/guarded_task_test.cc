@@ -58,6 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
                "throws what is no exception"},
         Oddity{"is nothing", absl::StatusCode::kFailedPrecondition, "is not made"},
         Oddity{"has no tensor", absl::StatusCode::kFailedPrecondition, "no parameter"},
+        Oddity{"has a name of other bytes", absl::StatusCode::kFailedPrecondition,
+               "task odd: the name of tensor 'caf?\\x1b' is not UTF-8"},
         Oddity{"has no sample", absl::StatusCode::kFailedPrecondition, "has 0 samples"},
         Oddity{"has no hash", absl::StatusCode::kFailedPrecondition,
                "a hash of its data of 0 characters"},

@@ -24,6 +24,7 @@ class OddTask : public Task {
 
   std::vector<TensorSpec> Tensors() const override {
     if (does_ == "has no tensor") return {};
+    if (does_ == "has a name of other bytes") return {{"caf\xe9\x1b", {3}}};
     if (asked_++ > 0) {
       if (does_ == "has other tensors when asked again") return {{"a", {5}}};
       if (does_ == "has another shape when asked again") return {{"a", {3}}, {"b", {2, 3}}};
