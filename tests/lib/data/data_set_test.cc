@@ -1015,6 +1015,8 @@ std::vector<Broken> BrokenOthers() {
        "at byte 0: a sparse file stands here"},
       {"TarLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", "cat"}}),
        "a label (.cls) is a whole"},
+      {"TarLongLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", std::string(33, '1')}}),
+       "(a.cls): a label (.cls) is a whole number"},
       {"TarNoImage", kWebDataset, Tar({{"a.txt", "text"}}), "no image", kNone},
       {"TextWithoutShape", kText, "text", "data.format", kPrecondition},
   };
