@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
-#include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -75,7 +74,8 @@ class File final : public ByteSource {
 
 class Memory final : public ByteSource {
  public:
-  Memory(std::string name, std::string bytes) : name_(std::move(name)), bytes_(std::move(bytes)) {}
+  Memory(std::string name, std::string bytes, DataMemory memory)
+      : memory_(std::move(memory)), name_(std::move(name)), bytes_(std::move(bytes)) {}
 
   const std::string& name() const override { return name_; }
   uint64_t size() const override { return bytes_.size(); }
@@ -90,6 +90,7 @@ class Memory final : public ByteSource {
   }
 
  private:
+  const DataMemory memory_;
   const std::string name_;
   const std::string bytes_;
 };
@@ -150,15 +151,13 @@ SourcePtr FileSource(std::string path, const struct stat& found) {
   return std::make_shared<File>(std::move(path), found);
 }
 
-SourcePtr MemorySource(std::string name, std::string bytes) {
-  return std::make_shared<Memory>(std::move(name), std::move(bytes));
+SourcePtr MemorySource(std::string name, std::string bytes, DataMemory memory) {
+  return std::make_shared<Memory>(std::move(name), std::move(bytes), std::move(memory));
 }
 
 SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size) {
   return std::make_shared<Part>(std::move(whole), std::move(name), offset, size);
 }
-
-uint64_t MostInMemory() { return static_cast<uint64_t>(MemoryForUs()) / 2; }
 
 absl::StatusOr<std::string> ReadString(const ByteSource& source, uint64_t offset, uint64_t bytes) {
   std::string text(static_cast<size_t>(bytes), '\0');

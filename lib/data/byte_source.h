@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/data/data_memory.h"
 
 struct stat;
 
@@ -50,13 +51,11 @@ absl::StatusOr<SourcePtr> FileSource(const std::string& path);
 // The same of a regular file that was `found` so, where it is open for something else.
 SourcePtr FileSource(std::string path, const struct stat& found);
 
-SourcePtr MemorySource(std::string name, std::string bytes);
+// `memory`: what has been taken for its bytes.
+SourcePtr MemorySource(std::string name, std::string bytes, DataMemory memory = {});
 
 // [offset, offset + size) of another, which has so many.
 SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size);
-
-// So many bytes of data may stand in memory: half of what this process may have.
-uint64_t MostInMemory();
 
 // So many bytes from `offset`, of which the caller knows that they are few. Errors as ReadEach.
 absl::StatusOr<std::string> ReadString(const ByteSource& source, uint64_t offset, uint64_t bytes);

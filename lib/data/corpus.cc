@@ -18,6 +18,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/byte_source.h"
+#include "lib/data/data_memory.h"
 #include "lib/data/file_walk.h"
 #include "lib/data/held_files.h"
 #include "lib/kernels/sha256.h"
@@ -31,7 +32,9 @@ class Reader {
  public:
   explicit Reader(uint64_t most) : limit_(most == 0 ? std::numeric_limits<size_t>::max() : most) {}
 
-  bool full() const { return bytes_.size() >= limit_; }
+  bool full() const { return bytes_.size() >= limit_ || !enough_memory_.ok(); }
+  // Else the rest is missing, which `data.unreadable` has nothing to do with.
+  const absl::Status& enough_memory() const { return enough_memory_; }
 
   // A file that fails half-way is left out as a whole, so that what is left out can be named.
   std::string Add(const fs::path& path) {
@@ -71,13 +74,17 @@ class Reader {
       read_bytes += got;
       if (got == 0 && read_bytes < file.st_size) return "it became shorter while it was read";
       if (got == 0) return "";
-      bytes_.append(piece, 0, std::min(static_cast<size_t>(got), limit_ - bytes_.size()));
+      const size_t more = std::min(static_cast<size_t>(got), limit_ - bytes_.size());
+      enough_memory_ = memory_.Take("data.paths", more);
+      if (enough_memory_.ok()) bytes_.append(piece, 0, more);
     }
     return "";
   }
 
   const size_t limit_;
   std::vector<SourcePtr> files_;
+  DataMemory memory_;
+  absl::Status enough_memory_;
   std::string bytes_;
 };
 
@@ -90,6 +97,9 @@ absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data) {
                           WalkFiles(
                               data, [&] { return reader.full(); },
                               [&](const WalkedFile& file) { return reader.Add(file.path); }));
+  if (!reader.enough_memory().ok())
+    return absl::ResourceExhaustedError(
+        absl::StrCat(reader.enough_memory().message(), "; data.max_bytes reads a part of it"));
   corpus.bytes = reader.TakeBytes();
   corpus.check_files = CheckInTurn(reader.TakeFiles());
   if (!corpus.bytes.empty()) return corpus;

@@ -23,6 +23,7 @@ namespace muster {
 namespace {
 
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr uint64_t kNameCosts = 96;  // bytes that the name of a class takes beside its own
 
 // The names in a column of data.classes. They are numbered in byte-wise order once all are known;
 // where all are whole numbers from 0, each stands for itself.
@@ -33,6 +34,8 @@ class Classes {
     const auto next = static_cast<int32_t>(numbers_.size());
     return numbers_.try_emplace(std::string(name), next).first->second;
   }
+
+  size_t size() const { return numbers_.size(); }
 
   // By order of appearance.
   std::vector<int64_t> Final() const {
@@ -64,7 +67,9 @@ class Table {
   explicit Table(const DataSpec& data) : data_(data) {}
 
   absl::Status Add(const ByteSource& file) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadAll(file, MostInMemory()));
+    DataMemory memory;
+    MUSTER_RETURN_IF_ERROR(memory.Take(file.name(), file.size()));
+    MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, 0, file.size()));
     CsvRows rows(text, data_.delimiter[0],
                  absl::StartsWith(text, kByteOrderMark) ? kByteOrderMark.size() : 0);
     std::vector<size_t> places;  // of the columns that are used, in the file
@@ -96,10 +101,10 @@ class Table {
     for (size_t column = 0; column < names_.size(); ++column)
       if (is_class_[column]) MUSTER_RETURN_IF_ERROR(Number(column));
     const DataField input{"input", TypeOf(0), {static_cast<int64_t>(inputs)}};
-    MUSTER_RETURN_IF_ERROR(
-        AddPart(arrays, input, false,
-                {HeldSource("the rows of CSV", std::move(inputs_), std::move(check)), 0, rows_,
-                 static_cast<uint64_t>(input.Bytes())}));
+    MUSTER_RETURN_IF_ERROR(AddPart(
+        arrays, input, false,
+        {HeldSource("the rows of CSV", std::move(inputs_), std::move(check), std::move(memory_)), 0,
+         rows_, static_cast<uint64_t>(input.Bytes())}));
     if (!has_label()) return arrays;
     const DataField label{"label", TypeOf(inputs), {}};
     MUSTER_RETURN_IF_ERROR(AddPart(arrays, label, false,
@@ -165,7 +170,10 @@ class Table {
             absl::StrCat("data.classes: '", name, "' is no column that is used"));
     MUSTER_RETURN_IF_ERROR(TakeTypes());
     named_.resize(names_.size());
-    for (size_t i = 0; i < names_.size(); ++i) is_whole_.push_back(IsWhole(i));
+    for (size_t i = 0; i < names_.size(); ++i) {
+      is_whole_.push_back(IsWhole(i));
+      row_bytes_ += static_cast<uint64_t>(BytesOfElement(TypeOf(i)));
+    }
     return absl::OkStatus();
   }
 
@@ -190,12 +198,16 @@ class Table {
 
   absl::Status AddRow(const ByteSource& file, const CsvRows& rows,
                       const std::vector<size_t>& places) {
+    MUSTER_RETURN_IF_ERROR(memory_.Take(file.name(), row_bytes_));
     for (size_t i = 0; i < places.size(); ++i) {
       const absl::string_view cell = absl::StripAsciiWhitespace(rows.cells()[places[i]]);
       std::string& cells = IsLabel(i) ? labels_ : inputs_;
       float number = 0;
       if (is_class_[i]) {
+        const size_t names = named_[i].size();
         const int32_t named = named_[i].Add(cell);
+        if (named_[i].size() > names)
+          MUSTER_RETURN_IF_ERROR(memory_of_names_.Take(file.name(), kNameCosts + cell.size()));
         if (is_whole_[i])
           Append(cells, int64_t{named});
         else
@@ -282,7 +294,10 @@ class Table {
   std::vector<bool> is_whole_;        // by name: its cells are held as int64_t, and not as float
   std::vector<bool> declared_whole_;  // by name: data.types says so
   std::vector<Classes> named_;        // by name; of those that are classes
+  DataMemory memory_of_names_;
+  DataMemory memory_;  // of these
   std::string inputs_, labels_;
+  uint64_t row_bytes_ = 0;  // of inputs and label
   uint64_t rows_ = 0;
 };
 

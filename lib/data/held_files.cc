@@ -45,8 +45,10 @@ std::function<absl::Status()> CheckInTurn(std::vector<SourcePtr> files) {
   };
 }
 
-SourcePtr HeldSource(std::string name, std::string bytes, std::function<absl::Status()> check) {
-  return std::make_shared<Held>(MemorySource(std::move(name), std::move(bytes)), std::move(check));
+SourcePtr HeldSource(std::string name, std::string bytes, std::function<absl::Status()> check,
+                     DataMemory memory) {
+  return std::make_shared<Held>(MemorySource(std::move(name), std::move(bytes), std::move(memory)),
+                                std::move(check));
 }
 
 }  // namespace muster

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "lib/data/byte_source.h"
+#include "lib/data/data_memory.h"
 
 namespace muster {
 
@@ -16,7 +17,8 @@ namespace muster {
 std::function<absl::Status()> CheckInTurn(std::vector<SourcePtr> files);
 
 // Bytes in memory that are read only where `check`, which tells of the files they come from,
-// succeeds.
-SourcePtr HeldSource(std::string name, std::string bytes, std::function<absl::Status()> check);
+// succeeds. `memory`: as of a MemorySource.
+SourcePtr HeldSource(std::string name, std::string bytes, std::function<absl::Status()> check,
+                     DataMemory memory = {});
 
 }  // namespace muster

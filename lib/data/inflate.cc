@@ -48,7 +48,7 @@ absl::StatusOr<std::string> Inflate(const ByteSource& packed, Packing packing, u
     if (out.size() + made > most)
       return absl::ResourceExhaustedError(
           absl::StrCat(packed.name(), ": unpacked it has more than ", most,
-                       " bytes, which may be held in memory at once"));
+                       " bytes, and no more may be held in memory"));
     out.append(reinterpret_cast<const char*>(piece.data()), made);
     if (state == Z_BUF_ERROR) break;  // nothing more comes of what there is
     if (state != Z_OK && state != Z_STREAM_END)
@@ -65,8 +65,11 @@ absl::StatusOr<SourcePtr> WithoutGzip(SourcePtr source) {
   if (source->size() < sizeof(magic)) return source;
   MUSTER_RETURN_IF_ERROR(source->ReadAt(0, magic));
   if (magic[0] != std::byte{0x1f} || magic[1] != std::byte{0x8b}) return source;
-  MUSTER_ASSIGN_OR_RETURN(std::string bytes, Inflate(*source, Packing::kGzip, MostInMemory()));
-  return HeldSource(source->name(), std::move(bytes), CheckInTurn({source}));
+  MUSTER_ASSIGN_OR_RETURN(std::string bytes, Inflate(*source, Packing::kGzip, DataMemory::Left()));
+  DataMemory memory;
+  MUSTER_RETURN_IF_ERROR(memory.Take(source->name(), bytes.size()));
+  const std::string name = source->name();
+  return HeldSource(name, std::move(bytes), CheckInTurn({std::move(source)}), std::move(memory));
 }
 
 }  // namespace muster

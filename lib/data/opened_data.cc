@@ -36,8 +36,10 @@ absl::StatusOr<OpenedData> OpenText(const DataSpec& data) {
         "data.format: this task reads samples; say which format the files have, or give "
         "data.shape, [bytes of a sample], for text");
   MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
-  const SourcePtr text =
-      HeldSource("data.paths", std::move(corpus.bytes), std::move(corpus.check_files));
+  DataMemory memory;
+  MUSTER_RETURN_IF_ERROR(memory.Take("data.paths", corpus.bytes.size()));
+  const SourcePtr text = HeldSource("data.paths", std::move(corpus.bytes),
+                                    std::move(corpus.check_files), std::move(memory));
   const DataField field{"input", TensorType::kUint8, data.shape};
   MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*text, field));
   std::vector<Array> arrays;

@@ -145,17 +145,16 @@ absl::StatusOr<SourcePtr> OpenMember(const SourcePtr& zip, const ZipMember& memb
     if (member.bytes == member.packed_bytes) return stored;
     return Bad(*stored, "it is stored, and has two sizes");
   }
-  if (member.bytes > MostInMemory())
-    return absl::ResourceExhaustedError(
-        absl::StrCat(name, ": unpacked it has ", member.bytes, " bytes, and at most ",
-                     MostInMemory(), " may be held in memory at once; save it without packing"));
+  DataMemory memory;
+  if (const absl::Status taken = memory.Take(name, member.bytes); !taken.ok())
+    return absl::ResourceExhaustedError(absl::StrCat(taken.message(), "; save it without packing"));
   absl::StatusOr<std::string> unpacked = Inflate(*stored, Packing::kRawDeflate, member.bytes);
   if (absl::IsResourceExhausted(unpacked.status()))
     return Bad(*stored, "unpacked it is larger than the zip file says");
   MUSTER_ASSIGN_OR_RETURN(std::string bytes, std::move(unpacked));
   if (bytes.size() != member.bytes || Crc32OfZip(BytesOf(bytes)) != member.crc)
     return Bad(*stored, "its checksum differs");
-  return HeldSource(name, std::move(bytes), CheckInTurn({zip}));
+  return HeldSource(name, std::move(bytes), CheckInTurn({zip}), std::move(memory));
 }
 
 }  // namespace muster
