@@ -13,7 +13,8 @@ Each example is checked, and trained with one worker, with checkpoints as its jo
 LibTorch. So there is a model of linear layers, too, whose parameters and slots have 530 MB: as `wide-allreduce`, with a
 server as `wide-server`, and with batch norm over all lanes as `wide-sync-batch-norm`, each with one worker and two. It
 is also trained with layers of eight elements, which is an empty LibTorch process as good as: what is told of the wide
-one beyond that of the empty one, ÷ what it takes beyond that, shows a term that is wrong. It needs 6 GB of memory and 2 GB of disk.
+one beyond that of the empty one, ÷ what it takes beyond that, shows a term that is wrong. It needs 6 GB of memory and
+2 GB of disk.
 
 What a process takes is the most of its resident memory, as the kernel keeps it (VmHWM); it is looked at until the
 process ends. Of several workers the largest counts. How much memory the machine has to spare, or what else runs there,

@@ -81,7 +81,7 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
     if (name.ok() && *name == asked.name) return IsLeftOut(asked, m.step);
   }
   if (asked.name == kBest) {
-    MUSTER_ASSIGN_OR_RETURN(const auto measures, MeasuresOf(*files, usable));
+    MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(*files, usable));
     if (const std::optional<size_t> best = BestOf(measures, BestRuleOf(job.spec)))
       return std::make_shared<const Manifest>(usable[*best]);
   }

@@ -278,7 +278,7 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, co
     (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
   std::vector<bool> kept = Kept(candidates, rule);
   if (best.wanted()) {
-    MUSTER_ASSIGN_OR_RETURN(const auto measures, MeasuresOf(files, candidates));
+    MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(files, candidates));
     if (const std::optional<size_t> found = BestOf(measures, best)) kept[*found] = true;
   }
   for (size_t i = 0; i < candidates.size(); ++i)

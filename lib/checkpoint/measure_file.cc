@@ -42,7 +42,7 @@ absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNu
                                           "' holds no measure of a checkpoint; delete that file"));
 }
 
-absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
+absl::StatusOr<std::vector<std::optional<StateMeasure>>> ReadMeasures(
     const CheckpointFiles& files, const std::vector<Manifest>& manifests) {
   std::vector<std::optional<StateMeasure>> measures;
   for (const Manifest& manifest : manifests) {

@@ -25,7 +25,7 @@ absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNu
                                          Step step);
 // Of those that are finite; nothing: it has none that can be read. What cannot be read just now may
 // be that of the best one: kUnavailable.
-absl::StatusOr<std::vector<std::optional<StateMeasure>>> MeasuresOf(
+absl::StatusOr<std::vector<std::optional<StateMeasure>>> ReadMeasures(
     const CheckpointFiles& files, const std::vector<Manifest>& manifests);
 // It lies there whole or not at all; where it lies there already, nothing is written. Errors as
 // CheckpointFiles::Replace.

@@ -47,7 +47,7 @@ TEST_F(AlmostFull, IsNoPlaceForMoreFilesTogether) {
   for (int i = 0; i < 150'000; ++i) csv += "1\n";
   for (int i = 0; i < 5'000; ++i) absl::StrAppend(&names, "1,", i, "\n");
   const std::string npz =
-      Zip({{"x.npy", Npy("|u1", {600'000}, std::string(600'000, '\0'))}}, /*deflated=*/true);
+      Zip({{"x.npy", Npy("|u1", {600, 1000}, std::string(600'000, '\0'))}}, /*deflated=*/true);
   const std::string idx = Gzip(Idx(8, {600, 1000}, std::string(600'000, '\0')));
   const struct {
     std::string name, content;
