@@ -128,6 +128,13 @@ std::string WrongAddress(const std::string& command, const std::string& to) {
                       "\nmuster ", command, " --help explains what is allowed.\n");
 }
 
+// Of a command that asks a cluster where --to says so: what is wrong with that; empty: nothing.
+std::string NoteAddress(const CLI::App& command, const std::string& name, RemoteArguments& remote) {
+  remote.has_to = command.count("--to") > 0;
+  remote.to = UrlFrom(remote.to);
+  return remote.has_to ? WrongAddress(name, remote.to) : "";
+}
+
 bool NeedsJob(RemoteArguments::Command command) {
   using Command = RemoteArguments::Command;
   return command != Command::kList && command != Command::kSubmit && command != Command::kAdopt &&
@@ -257,6 +264,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
   const CLI::App& given = is_pair ? *first.get_subcommands().front() : first;
   const std::string name =
       is_pair ? absl::StrCat(first.get_name(), " ", given.get_name()) : first.get_name();
+  std::string wrong;
   if (name == "train") {
     parsed.arguments = line.train;
   } else if (name == "run") {
@@ -285,15 +293,13 @@ Parsed ParseArguments(int argc, const char* const* argv) {
                                                  : Command::kInspect;
     parsed.arguments = line.data;
   } else if (name == "evaluate") {
+    wrong = NoteAddress(given, name, line.evaluate.remote);
     parsed.arguments = line.evaluate;
   } else if (name == "generate") {
+    wrong = NoteAddress(given, name, line.generate.remote);
     parsed.arguments = line.generate;
   } else if (name == "export") {
-    RemoteArguments& remote = line.exported.remote;
-    remote.has_to = given.count("--to") > 0;
-    remote.to = UrlFrom(remote.to);
-    if (std::string wrong = remote.has_to ? WrongAddress(name, remote.to) : ""; !wrong.empty())
-      return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
+    wrong = NoteAddress(given, name, line.exported.remote);
     parsed.arguments = line.exported;
   } else if (first.get_name() == "checkpoints") {
     line.checkpoints.verb = CheckpointsVerb(given.get_name());
@@ -304,10 +310,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     // Of its folder nothing is read here: where that hangs, doctor is to say it.
     RemoteArguments& remote = line.doctor.remote;
     remote.has_dir = given.count("--dir") > 0;
-    remote.has_to = given.count("--to") > 0;
-    remote.to = UrlFrom(remote.to);
-    if (std::string wrong = remote.has_to ? WrongAddress(name, remote.to) : ""; !wrong.empty())
-      return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
+    wrong = NoteAddress(given, name, remote);
     parsed.arguments = line.doctor;
   } else {
     RemoteArguments& remote = line.remote;
@@ -324,11 +327,10 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     const std::string url = has_folder || says_nothing ? UrlOfCluster(remote.dir) : "";
     if (!url.empty() && given.count("--to") == 0) remote.to = url;
     remote.to = UrlFrom(remote.to);
-    if (std::string wrong = given.count("--to") > 0 ? WrongAddress(name, remote.to) : "";
-        !wrong.empty())
-      return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
+    wrong = remote.has_to ? WrongAddress(name, remote.to) : "";
     parsed.arguments = remote;
   }
+  if (!wrong.empty()) return {.exit_code = kExitBadConfiguration, .text = std::move(wrong)};
   return parsed;
 }
 

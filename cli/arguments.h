@@ -279,8 +279,13 @@ struct CheckpointArguments {
   bool json = false;
 };
 
+// Of one that lies in a folder or in a cluster.
+struct AnyCheckpointArguments : CheckpointArguments {
+  RemoteArguments remote;  // who is asked in place of `dir`, where `has_to`
+};
+
 // Of its model.
-struct SavedModelArguments : CheckpointArguments {
+struct SavedModelArguments : AnyCheckpointArguments {
   std::vector<std::string> data;      // other files in place of the job's; empty: those
   std::vector<std::string> settings;  // key=value
   std::vector<std::string> plugins;   // folders
@@ -292,11 +297,10 @@ struct GenerateArguments : SavedModelArguments {
   uint64_t seed = 0;
 };
 
-struct ExportArguments : CheckpointArguments {
+struct ExportArguments : AnyCheckpointArguments {
   std::string format = "safetensors";
   std::string output;  // a file
   bool optimizer = false;
-  RemoteArguments remote;  // who is asked in place of `dir`, where `has_to`
 };
 
 struct CheckpointsArguments : CheckpointArguments {

@@ -65,15 +65,19 @@ constexpr char kConvertFooter[] =
     "  muster data convert jan.csv feb.csv --set data.label=y --format numpy -o table --json";
 
 constexpr char kEvaluateFooter[] =
-    "It reads the checkpoint from the disk; whether its cluster runs does not matter. Each sample "
-    "is used once, in the\n"
-    "order of their numbers, as many at a time as a lane of the job has; so the result has the "
-    "same bits each time.\n"
+    "It reads the checkpoint from the disk, where it does not matter whether its cluster runs; "
+    "with --to the coordinator\n"
+    "of a cluster gives it out, to whoever may see the job. The worker, the data and plug-ins are "
+    "those of this machine.\n"
+    "Each sample is used once, in the order of their numbers, as many at a time as a lane of the "
+    "job has; so the result\n"
+    "has the same bits each time.\n"
     "\n"
     "Examples:\n"
     "  muster evaluate --dir runs/one                            on the data that it was trained "
     "with\n"
     "  muster evaluate JOB --dir cluster --step 500 --data held-out.csv\n"
+    "  muster evaluate JOB@best --to train.example.org:8080 --data held-out.csv\n"
     "  muster evaluate --checkpoints /backup/JOB --data held-out --json | jq .metrics.loss";
 
 constexpr char kExportFooter[] =
@@ -103,10 +107,13 @@ constexpr char kCheckpointsFooter[] =
     "  muster checkpoints verify --checkpoints /backup/JOB";
 
 constexpr char kGenerateFooter[] =
-    "Of tasks that make text, such as code-lm. The same seed makes the same text.\n"
+    "Of tasks that make text, such as code-lm. The same seed makes the same text. With --to the "
+    "coordinator of a cluster\n"
+    "gives the checkpoint out, to whoever may see the job.\n"
     "\n"
-    "Example:\n"
-    "  muster generate --dir runs/one --prompt 'int main(' --bytes 200 --seed 7";
+    "Examples:\n"
+    "  muster generate --dir runs/one --prompt 'int main(' --bytes 200 --seed 7\n"
+    "  muster generate JOB --to train.example.org:8080 --prompt 'int main('";
 
 CLI::Validator StepOrName() {
   return CLI::Validator(
@@ -145,8 +152,27 @@ void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
   command.add_flag("--json", checkpoint.json, "as one JSON object, for programs");
 }
 
+// From a folder or from a cluster.
+void AddAnyCheckpoint(CLI::App& command, AnyCheckpointArguments& checkpoint) {
+  AddCheckpoint(command, checkpoint);
+  RemoteArguments& remote = checkpoint.remote;
+  CLI::Option* const to =
+      command
+          .add_option("--to", remote.to,
+                      "from a cluster: its REST interface, which gives the checkpoint out")
+          ->type_name("HOST:PORT")
+          ->excludes("--dir")
+          ->excludes("--checkpoints");
+  command
+      .add_option("--authority", remote.authority,
+                  "whom to trust at https://: authority.pem of the cluster's identity (default: "
+                  "MUSTER_AUTHORITY, ~/.config/muster/authority.pem)")
+      ->type_name("FILE")
+      ->needs(to);
+}
+
 void AddSavedModel(CLI::App& command, SavedModelArguments& model) {
-  AddCheckpoint(command, model);
+  AddAnyCheckpoint(command, model);
   command
       .add_option("--data", model.data,
                   "a file or folder in place of the job's data; may be given again")
@@ -219,14 +245,14 @@ void AddData(CLI::App& app, DataArguments& data) {
 
 void AddEvaluate(CLI::App& app, EvaluateArguments& evaluate) {
   CLI::App* command =
-      app.add_subcommand("evaluate", "measure a trained model on a data set, without a cluster");
+      app.add_subcommand("evaluate", "measure a trained model on a data set, on this machine");
   AddSavedModel(*command, evaluate);
   command->footer(kEvaluateFooter);
 }
 
 void AddGenerate(CLI::App& app, GenerateArguments& generate) {
   CLI::App* command =
-      app.add_subcommand("generate", "let a trained model make text, without a cluster");
+      app.add_subcommand("generate", "let a trained model make text, on this machine");
   AddSavedModel(*command, generate);
   command
       ->add_option("--prompt", generate.prompt,
@@ -246,7 +272,7 @@ void AddGenerate(CLI::App& app, GenerateArguments& generate) {
 void AddExport(CLI::App& app, ExportArguments& arguments) {
   CLI::App* command = app.add_subcommand(
       "export", "write the weights of a checkpoint as a file for other programs");
-  AddCheckpoint(*command, arguments);
+  AddAnyCheckpoint(*command, arguments);
   command->add_option("--format", arguments.format, "of the file")
       ->check(CLI::IsMember({"safetensors", "pt", "libtorch"}))
       ->capture_default_str()
@@ -256,20 +282,6 @@ void AddExport(CLI::App& app, ExportArguments& arguments) {
       ->type_name("FILE");
   command->add_flag("--optimizer", arguments.optimizer,
                     "the optimizer's state, too (safetensors and pt)");
-  CLI::Option* const to =
-      command
-          ->add_option("--to", arguments.remote.to,
-                       "from a cluster: its REST interface, which gives the checkpoint out "
-                       "(safetensors and pt)")
-          ->type_name("HOST:PORT")
-          ->excludes("--dir")
-          ->excludes("--checkpoints");
-  command
-      ->add_option("--authority", arguments.remote.authority,
-                   "whom to trust at https://: authority.pem of the cluster's identity (default: "
-                   "MUSTER_AUTHORITY, ~/.config/muster/authority.pem)")
-      ->type_name("FILE")
-      ->needs(to);
   command->footer(kExportFooter);
 }
 

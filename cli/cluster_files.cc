@@ -19,11 +19,11 @@ Time Now() { return std::chrono::steady_clock::now(); }
 // Blocks of one job's files.
 class Source {
  public:
-  Source(const RestClient& rest, std::string job, ClusterFilesPatience patience)
-      : rest_(rest), job_(std::move(job)), patience_(patience) {}
+  // `gone`: what is said of a file that is not there; empty: what the cluster says.
+  Source(const RestClient& rest, std::string job, ClusterFilesPatience patience, std::string gone)
+      : rest_(rest), job_(std::move(job)), patience_(patience), gone_(std::move(gone)) {}
 
   const std::string& job() const { return job_; }
-  bool missed() const { return missed_; }
 
   absl::StatusOr<FilePartAnswer> Read(const std::string& file, int64_t offset, int64_t bytes) {
     const Time end = Now() + patience_.whole;
@@ -32,7 +32,8 @@ class Source {
       if (part.ok() && !Fits(*part, offset, bytes))
         return absl::DataLossError(
             absl::StrCat("the cluster gives other bytes of ", file, " than were asked for"));
-      missed_ = missed_ || absl::IsNotFound(part.status());
+      if (absl::IsNotFound(part.status()) && !gone_.empty())
+        return absl::FailedPreconditionError(gone_);
       if (part.ok() || !IsPassing(part.status()) || Now() + patience_.pause >= end) return part;
       std::this_thread::sleep_for(patience_.pause);
     }
@@ -47,7 +48,7 @@ class Source {
   const RestClient rest_;
   const std::string job_;
   const ClusterFilesPatience patience_;
-  bool missed_ = false;
+  const std::string gone_;
 };
 
 class File final : public CheckpointFile {
@@ -99,11 +100,9 @@ class File final : public CheckpointFile {
   mutable std::string block_;  // what stands from `start_` on
 };
 
-class Files final : public ClusterFiles {
+class Files final : public CheckpointFiles {
  public:
   explicit Files(std::shared_ptr<Source> source) : source_(std::move(source)) {}
-
-  bool missed() const override { return source_->missed(); }
 
   std::string PathOf(const std::string& file) const override {
     return absl::StrCat("job ", source_->job(), file.empty() ? "" : absl::StrCat(", ", file));
@@ -129,9 +128,19 @@ class Files final : public ClusterFiles {
 
 }  // namespace
 
-std::unique_ptr<ClusterFiles> FilesOfCluster(const RestClient& rest, const std::string& job,
-                                             ClusterFilesPatience patience) {
-  return std::make_unique<Files>(std::make_shared<Source>(rest, job, patience));
+std::unique_ptr<CheckpointFiles> FilesOfCluster(const RestClient& rest, const std::string& job,
+                                                ClusterFilesPatience patience) {
+  return std::make_unique<Files>(std::make_shared<Source>(rest, job, patience, ""));
+}
+
+std::unique_ptr<CheckpointFiles> FilesOfCheckpoint(const RestClient& rest, const std::string& job,
+                                                   const CheckpointPlace& place,
+                                                   ClusterFilesPatience patience) {
+  return std::make_unique<Files>(std::make_shared<Source>(
+      rest, job, patience,
+      absl::StrCat("the checkpoint of step ", place.second.value(), " of job ", job,
+                   " is not there any more: it went while it was read, as newer ones came; try "
+                   "again, or keep more of them (checkpoint.keep of the job)")));
 }
 
 }  // namespace muster::cli

@@ -11,6 +11,7 @@
 #include "cli/rest_client.h"
 #include "lib/base/time.h"
 #include "lib/checkpoint/files.h"
+#include "lib/checkpoint/manifest_file.h"
 
 namespace muster::cli {
 
@@ -22,13 +23,14 @@ struct ClusterFilesPatience {
 
 // Only to be read: what writes or removes is kFailedPrecondition, and does nothing. A file that is
 // open holds one block in memory. Errors of CheckpointFiles, and those of RestClient. One thread.
-class ClusterFiles : public CheckpointFiles {
- public:
-  // A file was not there (any more) when it was asked for.
-  virtual bool missed() const = 0;
-};
 inline constexpr int64_t kClusterFileBlock = int64_t{4} << 20;
-std::unique_ptr<ClusterFiles> FilesOfCluster(const RestClient& rest, const std::string& job,
-                                             ClusterFilesPatience patience = {});
+std::unique_ptr<CheckpointFiles> FilesOfCluster(const RestClient& rest, const std::string& job,
+                                                ClusterFilesPatience patience = {});
+
+// Those of one checkpoint, all of which were there: one that is missed is kFailedPrecondition in
+// place of kNotFound, and the message says that newer ones took the checkpoint's place.
+std::unique_ptr<CheckpointFiles> FilesOfCheckpoint(const RestClient& rest, const std::string& job,
+                                                   const CheckpointPlace& place,
+                                                   ClusterFilesPatience patience = {});
 
 }  // namespace muster::cli

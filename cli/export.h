@@ -6,23 +6,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
-#include "cli/cluster_files.h"
 #include "cli/in_worker.h"
-#include "cli/rest_client.h"
+#include "cli/saved_model.h"
 
 namespace muster::cli {
 
-// Writes it and tells of it on `out`; of the formats that need no LibTorch. Errors as
-// EvaluateCommand; kInvalidArgument: something else than a file lies in its place; kDataLoss: the
+// Writes it and tells of it on `out`; of the formats that need no LibTorch. Errors of `find`, and
+// of what it finds; kInvalidArgument: something else than a file lies in its place; kDataLoss: the
 // checkpoint is damaged; and those of the file.
-absl::Status ExportCheckpoint(const ExportArguments& arguments, std::ostream& out);
+absl::Status ExportCheckpoint(const ExportArguments& arguments, const CheckpointFinder& find,
+                              std::ostream& out);
 
-// The same from a cluster. kNotFound, too: the checkpoint was removed while it was read. Errors of
-// `rest`.
-absl::Status ExportFromCluster(const ExportArguments& arguments, const RestClient& rest,
-                               std::ostream& out, ClusterFilesPatience patience = {});
-
-// Of the format libtorch.
-absl::StatusOr<WorkerCommand> ExportCommand(const ExportArguments& arguments);
+// Of the format libtorch. Errors of `find`; kInvalidArgument likewise, and for what that format
+// cannot hold.
+absl::StatusOr<WorkerCommand> ExportCommand(const ExportArguments& arguments,
+                                            const CheckpointFinder& find);
 
 }  // namespace muster::cli

@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
@@ -20,6 +21,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/signal_name.h"
 #include "lib/base/status.h"
+#include "lib/checkpoint/served_files.h"
 #include "lib/launch/last_word.h"
 #include "lib/wire/job_codec.h"
 
@@ -115,14 +117,20 @@ class LeavesTerminalSignals {
   const Handler interrupt_, quit_;
 };
 
-constexpr int kLastWord = 3;  // where the worker finds it
+// Where the worker finds them. Our own were opened in this order, so that none has the number of
+// one that comes before it.
+constexpr int kLastWord = 3;
+constexpr int kFiles = 4;
 
+// `files`: the worker's end of a socket, where it needs one.
 absl::StatusOr<pid_t> Spawn(const std::string& program, const WorkerCommand& command,
-                            const Descriptor& input, const Descriptor& last_word) {
+                            const Descriptor& input, const Descriptor& last_word,
+                            const Descriptor& files) {
   std::vector<std::string> words = {program};
   words.insert(words.end(), command.words.begin(), command.words.end());
   // Behind the command's name: what follows may be words that are no options.
   words.insert(words.begin() + 2, {"--last-word", absl::StrCat(kLastWord)});
+  if (files.is_open()) words.insert(words.begin() + 4, {"--files", absl::StrCat(kFiles)});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -131,6 +139,7 @@ absl::StatusOr<pid_t> Spawn(const std::string& program, const WorkerCommand& com
   const absl::Cleanup destroy = [&] { posix_spawn_file_actions_destroy(&actions); };
   posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, last_word.get(), kLastWord);
+  if (files.is_open()) posix_spawn_file_actions_adddup2(&actions, files.get(), kFiles);
   pid_t pid = -1;
   const int error = posix_spawn(&pid, program.c_str(), &actions, nullptr, argv.data(), environ);
   if (error == 0) return pid;
@@ -194,7 +203,18 @@ absl::StatusOr<int> RunInWorker(const std::string& program, const WorkerCommand&
   absl::StatusOr<Descriptor> input = FileOf(command.input);
   MUSTER_RETURN_IF_ERROR(Prefix("the worker's input", input.status()));
   MUSTER_ASSIGN_OR_RETURN(const Descriptor last_word, NewLastWord());
-  MUSTER_ASSIGN_OR_RETURN(const pid_t pid, Spawn(program, command, *input, last_word));
+  std::pair<Descriptor, Descriptor> socket;
+  if (command.files) {
+    MUSTER_ASSIGN_OR_RETURN(socket, NewFileSocket());
+  }
+  MUSTER_ASSIGN_OR_RETURN(const pid_t pid,
+                          Spawn(program, command, *input, last_word, socket.second));
+  if (command.files) {
+    // Its end is then closed when the worker needs no more of them, or has ended.
+    socket.second.Close();
+    ServeFiles(*command.files, socket.first);
+    socket.first.Close();
+  }
   int status = 0;
   {
     const LeavesTerminalSignals leaves;

@@ -2,18 +2,22 @@
 // this process's place and answers on its standard output.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
+#include "lib/checkpoint/files.h"
 
 namespace muster::cli {
 
 struct WorkerCommand {
   std::vector<std::string> words;  // after the program's name
   std::string input;               // on its standard input
+  // What it reads of a checkpoint that it does not see itself; null: it sees it, or needs none.
+  std::shared_ptr<const CheckpointFiles> files{};
 };
 // `plugins`: the folders that count, those of the installation first.
 WorkerCommand TasksCommand(const TasksArguments& tasks, const std::vector<std::string>& plugins);

@@ -610,6 +610,16 @@ int InWorker(const absl::StatusOr<cli::WorkerCommand>& command) {
   return absl::IsNotFound(code.status()) ? kExitBadConfiguration : ExitCodeOf(code.status());
 }
 
+absl::StatusOr<cli::FoundCheckpoint> FindAnyCheckpoint(
+    const cli::AnyCheckpointArguments& arguments) {
+  if (!arguments.remote.has_to) return cli::FindCheckpoint(arguments);
+  cli::RemoteArguments remote = arguments.remote;
+  remote.may_ask_in_plain_text = MaySpeakPlaintext();
+  MUSTER_RETURN_IF_ERROR(cli::FindWhatItShows(TokenPlacesOfOurs(), remote));
+  MUSTER_RETURN_IF_ERROR(cli::CheckMayAsk(remote, remote.to));
+  return cli::FindInCluster(arguments, cli::RestClient(remote.to, remote.token, remote.trust));
+}
+
 // Of a command with plug-ins; nothing: another one was given.
 template <class Given, class Make>
 std::optional<int> InWorkerIf(const cli::Arguments& arguments, const Make& make) {
@@ -622,19 +632,10 @@ std::optional<int> InWorkerIf(const cli::Arguments& arguments, const Make& make)
   return InWorker(command());
 }
 
-absl::Status ExportFromCluster(const cli::ExportArguments& arguments) {
-  cli::RemoteArguments remote = arguments.remote;
-  remote.may_ask_in_plain_text = MaySpeakPlaintext();
-  MUSTER_RETURN_IF_ERROR(cli::FindWhatItShows(TokenPlacesOfOurs(), remote));
-  MUSTER_RETURN_IF_ERROR(cli::CheckMayAsk(remote, remote.to));
-  return cli::ExportFromCluster(arguments, cli::RestClient(remote.to, remote.token, remote.trust),
-                                std::cout);
-}
-
 int Export(const cli::ExportArguments& arguments, StandardOutput& output) {
-  if (arguments.format == "libtorch") return InWorker(cli::ExportCommand(arguments));
-  const absl::Status done = arguments.remote.has_to ? ExportFromCluster(arguments)
-                                                    : cli::ExportCheckpoint(arguments, std::cout);
+  if (arguments.format == "libtorch")
+    return InWorker(cli::ExportCommand(arguments, FindAnyCheckpoint));
+  const absl::Status done = cli::ExportCheckpoint(arguments, FindAnyCheckpoint, std::cout);
   if (!done.ok()) std::cerr << "muster export: " << PrintableLines(done.message()) << std::endl;
   return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),
                                 "muster");
@@ -695,8 +696,15 @@ int Main(int argc, char** argv) {
        {InWorkerIf<cli::TasksArguments>(parsed.arguments, cli::TasksCommand),
         InWorkerIf<cli::CheckArguments>(parsed.arguments, cli::CheckCommand),
         InWorkerIf<cli::DataArguments>(parsed.arguments, cli::DataCommand),
-        InWorkerIf<cli::EvaluateArguments>(parsed.arguments, cli::EvaluateCommand),
-        InWorkerIf<cli::GenerateArguments>(parsed.arguments, cli::GenerateCommand)})
+        InWorkerIf<cli::EvaluateArguments>(parsed.arguments,
+                                           [](const auto&given, const auto&plugins) {
+                                             return cli::EvaluateCommand(given, plugins,
+                                                                         FindAnyCheckpoint);
+                                           }),
+        InWorkerIf<cli::GenerateArguments>(
+            parsed.arguments, [](const auto&given, const auto&plugins) {
+              return cli::GenerateCommand(given, plugins, FindAnyCheckpoint);
+            })})
     if (code) return *code;
   if (const auto* exported = std::get_if<cli::ExportArguments>(&parsed.arguments))
     return Export(*exported, output);

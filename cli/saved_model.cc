@@ -26,9 +26,10 @@ std::optional<int64_t> StepIn(const std::string& which) {
 }
 
 absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArguments& model,
-                                        const std::vector<std::string>& plugins) {
-  MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, FindCheckpoint(model));
-  WorkerCommand command{{name, "--checkpoints", found.folder, "--manifest", found.manifest}, ""};
+                                        const std::vector<std::string>& plugins,
+                                        const CheckpointFinder& find) {
+  MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, find(model));
+  WorkerCommand command = CommandWith(name, found);
   const auto add = [&](const char* option, const std::string& value) {
     command.words.insert(command.words.end(), {option, value});
   };
@@ -132,14 +133,43 @@ absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkp
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second)};
 }
 
+absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpoint,
+                                              const RestClient& rest,
+                                              ClusterFilesPatience patience) {
+  const std::string id = checkpoint.job.substr(0, checkpoint.job.find('@'));
+  if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
+  MUSTER_RETURN_IF_ERROR(CheckJobId(id));
+  MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(id));
+  std::vector<CheckpointPlace> places;
+  for (const CheckpointAnswer& saved : job.saved)
+    places.emplace_back(LineageNumber(saved.lineage), Step(saved.step));
+  if (places.empty())
+    return absl::NotFoundError(
+        absl::StrCat("job ", id, " has no checkpoint", IsOver(job) ? "" : " yet"));
+  const std::string folder = absl::StrCat("job ", id);
+  MUSTER_ASSIGN_OR_RETURN(
+      const CheckpointPlace place,
+      FindPlace(*FilesOfCluster(rest, id, patience), places, folder, WhichOf(checkpoint)));
+  return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second),
+                         FilesOfCheckpoint(rest, id, place, patience)};
+}
+
+WorkerCommand CommandWith(const char* name, const FoundCheckpoint& found) {
+  return {.words = {name, "--checkpoints", found.folder, "--manifest", found.manifest},
+          .input = "",
+          .files = found.files};
+}
+
 absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,
-                                              const std::vector<std::string>& plugins) {
-  return CommandOf("evaluate", evaluate, plugins);
+                                              const std::vector<std::string>& plugins,
+                                              const CheckpointFinder& find) {
+  return CommandOf("evaluate", evaluate, plugins, find);
 }
 
 absl::StatusOr<WorkerCommand> GenerateCommand(const GenerateArguments& generate,
-                                              const std::vector<std::string>& plugins) {
-  MUSTER_ASSIGN_OR_RETURN(WorkerCommand command, CommandOf("generate", generate, plugins));
+                                              const std::vector<std::string>& plugins,
+                                              const CheckpointFinder& find) {
+  MUSTER_ASSIGN_OR_RETURN(WorkerCommand command, CommandOf("generate", generate, plugins, find));
   command.words.insert(command.words.end(), {"--bytes", absl::StrCat(generate.bytes), "--seed",
                                              absl::StrCat(generate.seed)});
   if (!generate.prompt.empty()) command.words.push_back(absl::StrCat("--prompt=", generate.prompt));

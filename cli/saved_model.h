@@ -1,13 +1,18 @@
-// Which checkpoint of a folder is meant, and what a worker is asked to do with its model.
+// Which checkpoint of a folder or a cluster is meant, and what a worker is asked to do with its
+// model.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
+#include "cli/cluster_files.h"
 #include "cli/in_worker.h"
+#include "cli/rest_client.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/survey.h"
 
@@ -37,17 +42,32 @@ absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
                                           const std::string& folder, const std::string& which);
 
 struct FoundCheckpoint {
-  std::string folder;    // of the job's checkpoints
+  std::string folder;    // of the job's checkpoints; of a cluster: what messages call it
   std::string manifest;  // relative to it
+  std::shared_ptr<const CheckpointFiles> files{};  // of a cluster; null: those in `folder`
 };
 // kNotFound: there is no such folder, job or checkpoint (those there are are named);
 // kInvalidArgument: the folder holds several jobs, which are named.
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint);
+// Likewise, of a job that has to be named. Errors of `rest`, too. What is read of it later has
+// those of FilesOfCheckpoint.
+absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpoint,
+                                              const RestClient& rest,
+                                              ClusterFilesPatience patience = {});
 
-// `plugins` as of CheckCommand; errors as of FindCheckpoint.
+// Either of them, as the arguments say.
+using CheckpointFinder =
+    std::function<absl::StatusOr<FoundCheckpoint>(const AnyCheckpointArguments& checkpoint)>;
+
+// The beginning of a command: what it does and with which checkpoint.
+WorkerCommand CommandWith(const char* name, const FoundCheckpoint& found);
+
+// `plugins` as of CheckCommand; errors of `find`.
 absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,
-                                              const std::vector<std::string>& plugins);
+                                              const std::vector<std::string>& plugins,
+                                              const CheckpointFinder& find);
 absl::StatusOr<WorkerCommand> GenerateCommand(const GenerateArguments& generate,
-                                              const std::vector<std::string>& plugins);
+                                              const std::vector<std::string>& plugins,
+                                              const CheckpointFinder& find);
 
 }  // namespace muster::cli

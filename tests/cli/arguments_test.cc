@@ -386,6 +386,38 @@ TEST(ArgumentsTest, ACheckpointIsNamedByItsStepOrItsName) {
     EXPECT_EQ(Parse({"export", "-o", "f", "--step", which}).exit_code, 64) << which;
 }
 
+TEST(ArgumentsTest, ATrainedModelMayComeFromACluster) {
+  const auto of = [](const Parsed& parsed) -> AnyCheckpointArguments {
+    if (const auto* evaluate = std::get_if<EvaluateArguments>(&parsed.arguments)) return *evaluate;
+    if (const auto* generate = std::get_if<GenerateArguments>(&parsed.arguments)) return *generate;
+    return std::get<ExportArguments>(parsed.arguments);
+  };
+  using Words = std::vector<const char*>;
+  for (const Words& command :
+       {Words{"evaluate"}, Words{"generate"}, Words{"export", "-o", "f", "--format", "libtorch"}}) {
+    SCOPED_TRACE(command[0]);
+    const auto with = [&](const Words& more) {
+      Words words = {"muster"};
+      words.insert(words.end(), command.begin(), command.end());
+      words.insert(words.end(), more.begin(), more.end());
+      return ParseArguments(static_cast<int>(words.size()), words.data());
+    };
+    const Parsed remote = with({"job@best", "--to", "127.0.0.1:9/", "--authority", "a.pem"});
+    ASSERT_EQ(remote.exit_code, std::nullopt) << remote.text;
+    EXPECT_TRUE(of(remote).remote.has_to);
+    EXPECT_EQ(of(remote).remote.to, "https://127.0.0.1:9");
+    EXPECT_EQ(of(remote).remote.authority, "a.pem");
+    EXPECT_EQ(of(remote).job, "job@best");
+    const Parsed local = with({"job"});
+    ASSERT_EQ(local.exit_code, std::nullopt) << local.text;
+    EXPECT_FALSE(of(local).remote.has_to);
+    for (const Words& odd : {Words{"--to", "127.0.0.1:9", "--dir", "d"},
+                             Words{"--to", "127.0.0.1:9", "--checkpoints", "d"},
+                             Words{"--authority", "a.pem"}, Words{"--to", "nonsense"}})
+      EXPECT_EQ(with(odd).exit_code, 64) << odd[0] << " " << odd[1];
+  }
+}
+
 TEST(ArgumentsTest, APlotIsOfSeveralJobsOrFolders) {
   const auto plot =
       std::get<RemoteArguments>(Parse({"plot", "a", "b", "-o", "x.svg", "--smooth"}).arguments);

@@ -6,15 +6,20 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/export.h"
+#include "cli/saved_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/served_files.h"
 #include "lib/http/target.h"
 #include "tests/lib/checkpoint/support.h"
 
@@ -22,6 +27,7 @@ namespace muster::cli {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr ClusterFilesPatience kPatience{.whole = milliseconds(500), .pause = milliseconds(1)};
@@ -92,7 +98,15 @@ class ClusterFilesTest : public testing::Test {
     arguments.step = step;
     arguments.output = output_;
     arguments.remote.has_to = true;
-    return ExportFromCluster(arguments, Rest(), out_, kPatience);
+    return ExportCheckpoint(arguments, Finder(), out_);
+  }
+  CheckpointFinder Finder() {
+    return [this](const AnyCheckpointArguments& arguments) {
+      return FindInCluster(arguments, Rest(), kPatience);
+    };
+  }
+  static absl::StatusOr<FoundCheckpoint> Nowhere(const AnyCheckpointArguments&) {
+    return absl::InternalError("it was looked for");
   }
   std::string Local(const std::string& step) {
     ExportArguments arguments;
@@ -100,7 +114,7 @@ class ClusterFilesTest : public testing::Test {
     arguments.step = step;
     arguments.output = folder_ + "/local";
     std::ostringstream out;
-    const absl::Status done = ExportCheckpoint(arguments, out);
+    const absl::Status done = ExportCheckpoint(arguments, FindCheckpoint, out);
     EXPECT_TRUE(done.ok()) << done;
     return ReadFile(arguments.output);
   }
@@ -163,7 +177,7 @@ TEST_F(ClusterFilesTest, ACoordinatorThatIsAwayForAWhileIsAskedAgain) {
 TEST_F(ClusterFilesTest, ACheckpointThatGoesMeanwhileIsOneClearSentence) {
   const std::string gone =
       "the checkpoint of step 40 of job job-1 is not there any more: it went while it was read, "
-      "as newer ones came; export again, or keep more of them (checkpoint.keep of the job)";
+      "as newer ones came; try again, or keep more of them (checkpoint.keep of the job)";
   for (const int after : {0, 1, 2, 3}) {
     int answers = 0;
     change_ = [&](const std::string&, http::Response& response) {
@@ -171,7 +185,7 @@ TEST_F(ClusterFilesTest, ACheckpointThatGoesMeanwhileIsOneClearSentence) {
         response = http::ErrorResponse(absl::NotFoundError("there is no such checkpoint"));
     };
     const absl::Status failed = Export("job-1");
-    EXPECT_TRUE(absl::IsNotFound(failed)) << after;
+    EXPECT_EQ(failed.code(), absl::StatusCode::kFailedPrecondition) << after;
     EXPECT_EQ(failed.message(), gone) << after;
   }
   EXPECT_FALSE(std::filesystem::exists(output_));
@@ -213,21 +227,88 @@ TEST_F(ClusterFilesTest, OddAnswersAreErrorsAndNoFile) {
 }
 
 TEST_F(ClusterFilesTest, ItIsOnlyRead) {
-  const std::unique_ptr<ClusterFiles> files = FilesOfCluster(Rest(), "job-1", kPatience);
+  const std::unique_ptr<CheckpointFiles> files = FilesOfCluster(Rest(), "job-1", kPatience);
   EXPECT_FALSE(files->Remove("lineage-1-step-20/checkpoint.manifest").ok());
   EXPECT_FALSE(files->Replace("lineage-1-step-20/checkpoint.manifest", "").ok());
   EXPECT_EQ(asked_, 0);
 }
 
-TEST(ExportArgumentsTest, OfAClusterLibTorchIsRefused) {
-  ExportArguments arguments;
-  arguments.job = "job-1";
-  arguments.format = "libtorch";
-  arguments.output = "x";
-  arguments.remote.has_to = true;
-  const auto command = ExportCommand(arguments);
-  EXPECT_THAT(std::string(command.status().message()),
+// A worker sees no folder and has no token: it asks the process that has started it.
+TEST_F(ClusterFilesTest, AWorkerReadsWhatItsCommandServes) {
+  EvaluateArguments evaluate;
+  evaluate.job = "job-1@best";
+  GenerateArguments generate;
+  generate.job = "job-1";
+  generate.step = "20";
+  ExportArguments archive;
+  archive.job = "job-1@20";
+  archive.output = output_;
+  const absl::StatusOr<WorkerCommand> commands[] = {EvaluateCommand(evaluate, {}, Finder()),
+                                                    GenerateCommand(generate, {}, Finder()),
+                                                    ExportCommand(archive, Finder())};
+  const std::string manifest = "lineage-1-step-20/checkpoint.manifest";
+  const auto expected = ReadManifestFile(*files_, manifest);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const Layout layout = *LayoutOf(expected->manifest);
+  for (const absl::StatusOr<WorkerCommand>& command : commands) {
+    ASSERT_TRUE(command.ok()) << command.status();
+    EXPECT_THAT(std::vector<std::string>(command->words.begin() + 1, command->words.begin() + 5),
+                ElementsAre("--checkpoints", "job job-1", "--manifest", manifest));
+    ASSERT_NE(command->files, nullptr);
+    asked_ = 0;
+    std::pair<Descriptor, Descriptor> ends = *NewFileSocket();
+    std::thread serves([&] { ServeFiles(*command->files, ends.first); });
+    {
+      const std::unique_ptr<CheckpointFiles> served =
+          ServedFiles(std::move(ends.second), "job job-1");
+      const auto read = ReadManifestFile(*served, manifest);
+      EXPECT_EQ(read.status(), absl::OkStatus());
+      if (read.ok()) {
+        EXPECT_EQ(read->manifest, expected->manifest);
+        const absl::StatusOr<State> state = LoadWhole(*served, read->manifest, layout);
+        EXPECT_EQ(state.status(), absl::OkStatus());
+        if (state.ok()) {
+          EXPECT_TRUE(*state == *LoadWhole(*files_, expected->manifest, layout));
+        }
+      }
+    }
+    serves.join();
+    EXPECT_LE(asked_, 7) << "a block at a time, and not a chunk";
+  }
+}
+
+// Whoever reads it is told what an export is told.
+TEST_F(ClusterFilesTest, ACheckpointThatGoesWhileAWorkerReadsIsTheSameSentence) {
+  EvaluateArguments evaluate;
+  evaluate.job = "job-1";
+  const absl::StatusOr<WorkerCommand> command = EvaluateCommand(evaluate, {}, Finder());
+  ASSERT_TRUE(command.ok()) << command.status();
+  change_ = [&](const std::string& file, http::Response& response) {
+    if (absl::EndsWith(file, ".segment"))
+      response = http::ErrorResponse(absl::NotFoundError("there is no such checkpoint"));
+  };
+  const auto manifest = ReadManifestFile(*command->files, command->words[4]);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  const absl::Status gone =
+      LoadWhole(*command->files, manifest->manifest, *LayoutOf(manifest->manifest)).status();
+  EXPECT_EQ(gone.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(gone.message()), HasSubstr("as newer ones came; try again"));
+}
+
+TEST_F(ClusterFilesTest, ACommandWithoutAJobOrWithAWrongWordAsksNobody) {
+  const absl::Status without = EvaluateCommand({}, {}, Finder()).status();
+  EXPECT_EQ(without.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(without.message()), HasSubstr("say which job"));
+  ExportArguments archive;
+  archive.output = output_;
+  archive.optimizer = true;
+  EXPECT_THAT(std::string(ExportCommand(archive, Nowhere).status().message()),
               HasSubstr("take --format pt or safetensors"));
+  archive.optimizer = false;
+  archive.output = folder_;
+  EXPECT_THAT(std::string(ExportCommand(archive, Nowhere).status().message()),
+              HasSubstr("is no file; name one"));
+  EXPECT_EQ(asked_, 0);
 }
 
 }  // namespace

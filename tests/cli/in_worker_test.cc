@@ -7,7 +7,11 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "tests/support/memory_files.h"
 
 namespace muster::cli {
 namespace {
@@ -93,11 +97,12 @@ TEST(DataCommand, WhatCannotBeIsNamed) {
 }
 
 // A script in the worker's place, as the words after it say.
-absl::StatusOr<int> CodeOf(const std::string& script) {
+absl::StatusOr<int> CodeOf(const std::string& script,
+                           std::shared_ptr<const CheckpointFiles> files = nullptr) {
   const std::string program = testing::TempDir() + "worker-" + std::to_string(getpid());
   std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-  return RunInWorker(program, {{"check", "--json", "--", "word"}, "the job"});
+  return RunInWorker(program, {{"check", "--json", "--", "word"}, "the job", std::move(files)});
 }
 
 // Which stands where `--last-word` says.
@@ -112,6 +117,25 @@ TEST(RunInWorker, TheWorkersCodeIsOursOnceItHasComeToItsEnd) {
       "test \"$(cat)\" = 'the job' || exit 4\n" +
       std::string(kHasEnded));
   EXPECT_EQ(code.value(), 0);
+}
+
+// A request as lib/checkpoint/served_files.cc has it: offset, bytes and the length of the name.
+TEST(RunInWorker, ItReadsFilesThatItDoesNotSee) {
+  const auto files = std::make_shared<MemoryFiles>();
+  files->content["file"] = std::make_shared<const std::string>("0123456789");
+  const absl::StatusOr<int> code = CodeOf(
+      "test \"$1 $2 $4 $6\" = 'check --last-word --files --json' || exit 3\n"
+      "printf '\\2\\0\\0\\0\\0\\0\\0\\0\\5\\0\\0\\0\\4\\0\\0\\0file' >&$5\n"
+      "test \"$(head -c 21 <&$5 | tail -c 5)\" = 23456 || exit 4\n" +
+          std::string(kHasEnded),
+      files);
+  EXPECT_EQ(code.value(), 0);
+  // One that dies, or that says what is no request, is let go.
+  EXPECT_EQ(CodeOf("kill -KILL $$", files).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(
+      CodeOf("printf 'give me all of your files' >&$5; cat <&$5; " + std::string(kHasEnded), files)
+          .value(),
+      0);
 }
 
 TEST(RunInWorker, OneThatIsKilledOrEndedIsNoAnswerAndWhatItRanIsNamed) {

@@ -11,6 +11,7 @@
 #include "lib/base/exit_codes.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
 
 namespace muster::integration {
@@ -73,6 +74,54 @@ TEST(ModelTasksRunTest, LayersLearnWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAK
                    "  - dropout: 0.02\n  - linear: 1\n", Rows(folder / "rows.csv"));
   ExpectSameBitsOnAnyNumber({.spec = spec, .dir = folder / "job"});
   EXPECT_LT(LossOf(folder / "job-1", ""), 0.1);
+}
+
+// Whoever asks sees neither its folder nor its store.
+TEST(ModelTasksRunTest, TheModelOfAClusterIsUsedAsThatOfItsFolder) {
+  const Folder folder;
+  const UpCluster cluster(folder / "cluster", {"--slots", "1"});
+  WriteFile(
+      folder / "job.yaml",
+      absl::StrCat("name: layers\ntask: layers\nparameters: {loss: mse, layers: [{linear: 12}, ",
+                   "batch_norm, tanh, {linear: 1}]}\n", Rows(folder / "rows.csv")));
+  const UpCluster::Said submitted = cluster.Say({"submit", folder / "job.yaml", "--id", "job"});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.text;
+  const UpCluster::Said watched = cluster.Say({"watch", "job"});
+  ASSERT_EQ(watched.exit_code, 0) << watched.text;
+  const auto here = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), kMuster);
+    words.insert(words.end(), {"--dir", folder / "cluster"});
+    Program program(words);
+    EXPECT_EQ(program.End(), 0) << program.output();
+    return nlohmann::json::parse(program.output(), nullptr, /*allow_exceptions=*/false);
+  };
+  const nlohmann::json evaluated = cluster.Ask({"evaluate", "job", "--json"});
+  ASSERT_TRUE(evaluated.is_object()) << evaluated;
+  EXPECT_EQ(evaluated, here({"evaluate", "job", "--json"}));
+  EXPECT_TRUE(evaluated["metrics"]["loss"].is_number());
+  // An archive of LibTorch has its file's name in it.
+  std::filesystem::create_directories(folder / "there");
+  std::filesystem::create_directories(folder / "here");
+  const nlohmann::json archive = cluster.Ask(
+      {"export", "job", "--format", "libtorch", "-o", folder / "there/net.pt", "--json"});
+  ASSERT_TRUE(archive.is_object()) << archive;
+  nlohmann::json same =
+      here({"export", "job", "--format", "libtorch", "-o", folder / "here/net.pt", "--json"});
+  ASSERT_TRUE(same.is_object()) << same;
+  same["file"] = archive["file"];
+  EXPECT_EQ(archive, same);
+  EXPECT_EQ(std::filesystem::file_size(folder / "there/net.pt"),
+            std::filesystem::file_size(folder / "here/net.pt"));
+  // The model is loaded, and then its task is asked.
+  const UpCluster::Said generated = cluster.Say({"generate", "job"});
+  EXPECT_EQ(generated.exit_code, kExitBadConfiguration);
+  EXPECT_THAT(generated.text, HasSubstr("task layers makes no text"));
+  const UpCluster::Said nothing = cluster.Say({"evaluate", "job", "--step", "7"});
+  EXPECT_EQ(nothing.exit_code, kExitBadConfiguration);
+  EXPECT_THAT(nothing.text, HasSubstr("job job holds no checkpoint of step 7"));
+  const UpCluster::Said nobody = cluster.Say({"evaluate", "another"});
+  EXPECT_EQ(nobody.exit_code, kExitBadConfiguration);
+  EXPECT_THAT(nobody.text, HasSubstr("another"));
 }
 
 // Two phases forward and two backward of each of six lanes, in a step; dropout is beside them.

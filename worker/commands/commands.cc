@@ -16,10 +16,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/amount_text.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
+#include "lib/checkpoint/served_files.h"
 #include "lib/data/kept_hash.h"
 #include "lib/export/written_export.h"
 #include "lib/kernels/float_env.h"
@@ -63,6 +65,7 @@ struct Words {
   std::vector<std::string> plugin_folders;
   int gradients = 0;
   SavedModelPlace place;  // its folders of plug-ins are those above
+  int files = -1;         // an open socket on which those of `place` are served; -1: it is a folder
   std::string prompt;
   uint64_t bytes = 0;
   uint64_t seed = 0;
@@ -237,12 +240,20 @@ int Convert(const Words& words) {
   return kExitDone;
 }
 
-absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use) {
-  SetFloatEnvironment();
+// Once: whoever serves is let go with what this returns.
+SavedModelPlace PlaceOf(const Words& words) {
   SavedModelPlace place = words.place;
   place.plugin_folders = words.plugin_folders;
+  if (words.files < 0) return place;
+  fcntl(words.files, F_SETFD, FD_CLOEXEC);
+  place.files = ServedFiles(Descriptor(words.files), place.folder);
+  return place;
+}
+
+absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use) {
+  SetFloatEnvironment();
   PreparingLine line;
-  return LoadSavedModel(place, use, PreparingFor(words, line));
+  return LoadSavedModel(PlaceOf(words), use, PreparingFor(words, line));
 }
 
 int EvaluateModel(const Words& words) {
@@ -292,7 +303,7 @@ int GenerateText(const Words& words) {
 
 // In the one format that LibTorch alone writes.
 int ExportModel(const Words& words) {
-  const absl::StatusOr<SavedState> saved = LoadSavedState(words.place);
+  const absl::StatusOr<SavedState> saved = LoadSavedState(PlaceOf(words));
   if (!saved.ok()) return Refuse(kExport, saved.status(), ExitCodeOfModel(saved.status()));
   const absl::Status written = ReplaceFileBy(words.output, [&](const std::string& path) {
     return WriteLibTorchArchive(saved->layout.ModelSpace(), saved->model(), path);
@@ -308,8 +319,14 @@ int ExportModel(const Words& words) {
   return kExitDone;
 }
 
-void AddPlace(CLI::App& app, SavedModelPlace& place) {
-  app.add_option("--checkpoints", place.folder, "folder of the job's checkpoints")->required();
+void AddPlace(CLI::App& app, Words& words) {
+  SavedModelPlace& place = words.place;
+  app.add_option("--checkpoints", place.folder,
+                 "folder of the job's checkpoints; with --files, what messages call it")
+      ->required();
+  app.add_option("--files", words.files,
+                 "an open socket, on which whoever has started this gives out its files")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--manifest", place.manifest, "of the checkpoint, relative to it")->required();
   app.add_option("--set", place.settings, "of its specification")->allow_extra_args(false);
   app.add_option("--data", place.data, "in place of the job's data")->allow_extra_args(false);
@@ -351,17 +368,17 @@ constexpr Command kCommands[] = {
            ->check(CLI::Range(1, kMostShardMib));
      }},
     {kEvaluate, "What the model of a checkpoint is worth on a data set", EvaluateModel,
-     [](CLI::App& app, Words& words) { AddPlace(app, words.place); }},
+     [](CLI::App& app, Words& words) { AddPlace(app, words); }},
     {kGenerate, "Text by the model of a checkpoint", GenerateText,
      [](CLI::App& app, Words& words) {
-       AddPlace(app, words.place);
+       AddPlace(app, words);
        app.add_option("--prompt", words.prompt, "what it goes on from");
        app.add_option("--bytes", words.bytes, "how many it makes");
        app.add_option("--seed", words.seed, "of what it draws");
      }},
     {kExport, "The tensors of a checkpoint as an archive of torch::load", ExportModel,
      [](CLI::App& app, Words& words) {
-       AddPlace(app, words.place);
+       AddPlace(app, words);
        app.add_option("--output", words.output, "the file")->required();
      }},
 };

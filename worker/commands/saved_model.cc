@@ -3,9 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/amount_text.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/launch/progress_line.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::worker {
@@ -21,7 +23,8 @@ DataPart PartFor(SavedModelUse use, const TrainingSpec& training) {
 }  // namespace
 
 absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
-  const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(place.folder);
+  const std::shared_ptr<const CheckpointFiles> files =
+      place.files ? place.files : CheckpointFilesIn(place.folder);
   MUSTER_ASSIGN_OR_RETURN(ManifestFile file, ReadManifestFile(*files, place.manifest));
   SavedState saved{.manifest = std::move(file.manifest)};
   const Manifest& manifest = saved.manifest;
@@ -35,7 +38,13 @@ absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
   std::vector<PartDest> parts;
   for (int32_t c = 0; c < saved.layout.chunk_count(); ++c)
     parts.push_back({kValuesSlot, ChunkId(c), saved.state->of(saved.layout.chunk(ChunkId(c)))});
-  MUSTER_RETURN_IF_ERROR(LoadParts(*files, manifest, saved.layout, parts));
+  // They are of one size, nearly.
+  const auto bytes = static_cast<double>(saved.layout.elements()) * sizeof(float);
+  ProgressLine progress(bytes, Bytes);
+  size_t done = 0;
+  MUSTER_RETURN_IF_ERROR(LoadParts(*files, manifest, saved.layout, parts, [&] {
+    progress.At(bytes * static_cast<double>(++done) / static_cast<double>(parts.size()));
+  }));
   return saved;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/checkpoint/files.h"
 #include "lib/domain/manifest.h"
 #include "lib/member/runtime/flat_pool.h"
 #include "worker/plugins/make_any_task.h"
@@ -15,11 +16,12 @@
 namespace muster::worker {
 
 struct SavedModelPlace {
-  std::string folder;                 // of the job's checkpoints
+  std::string folder;                 // of the job's checkpoints; of `files`: what messages call it
   std::string manifest;               // relative to it: "lineage-1-step-50/checkpoint.manifest"
   std::vector<std::string> settings;  // of its specification that are to be others: "batch=64"
   std::vector<std::string> data;      // files and folders in place of the job's; empty: those
   std::vector<std::string> plugin_folders;
+  std::shared_ptr<const CheckpointFiles> files{};  // of the checkpoint; null: those in `folder`
 };
 
 // What a checkpoint holds, without its task.
@@ -32,7 +34,8 @@ struct SavedState {
     return state->all().first(static_cast<size_t>(layout.model_elements()));
   }
 };
-// kDataLoss: the checkpoint is damaged; others as ReadManifestFile.
+// kDataLoss: the checkpoint is damaged; others as ReadManifestFile. Who waits at a terminal is told
+// how far it is.
 absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place);
 
 struct SavedModel : SavedState {
