@@ -282,6 +282,7 @@ struct CheckpointArguments {
 // Of one that lies in a folder or in a cluster.
 struct AnyCheckpointArguments : CheckpointArguments {
   RemoteArguments remote;  // who is asked in place of `dir`, where `has_to`
+  bool average = false;    // the moving average of its parameters stands in their place
 };
 
 // Of its model.

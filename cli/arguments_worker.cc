@@ -78,6 +78,8 @@ constexpr char kEvaluateFooter[] =
     "with\n"
     "  muster evaluate JOB --dir cluster --step 500 --data held-out.csv\n"
     "  muster evaluate JOB@best --to train.example.org:8080 --data held-out.csv\n"
+    "  muster evaluate --dir runs/one --average                  by the moving average of "
+    "ema.decay\n"
     "  muster evaluate --checkpoints /backup/JOB --data held-out --json | jq .metrics.loss";
 
 constexpr char kExportFooter[] =
@@ -93,7 +95,8 @@ constexpr char kExportFooter[] =
     "Examples:\n"
     "  muster export --dir runs/one -o model.safetensors\n"
     "  muster export JOB@500 --to train.example.org:8080 -o model.safetensors\n"
-    "  muster export JOB --dir cluster --step 500 --format pt --optimizer -o state.pt";
+    "  muster export JOB --dir cluster --step 500 --format pt --optimizer -o state.pt\n"
+    "  muster export --dir runs/one --average -o average.safetensors";
 
 constexpr char kCheckpointsFooter[] =
     "They are read from the disk; whether their cluster runs does not matter, except for delete.\n"
@@ -155,6 +158,9 @@ void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
 // From a folder or from a cluster.
 void AddAnyCheckpoint(CLI::App& command, AnyCheckpointArguments& checkpoint) {
   AddCheckpoint(command, checkpoint);
+  command.add_flag("--average", checkpoint.average,
+                   "the moving average of the parameters (ema.decay of the job) in their place; "
+                   "buffers are as they are");
   RemoteArguments& remote = checkpoint.remote;
   CLI::Option* const to =
       command
@@ -280,8 +286,11 @@ void AddExport(CLI::App& app, ExportArguments& arguments) {
   command->add_option("-o,--output", arguments.output, "the file, which is replaced if it is there")
       ->required()
       ->type_name("FILE");
-  command->add_flag("--optimizer", arguments.optimizer,
-                    "the optimizer's state, too (safetensors and pt)");
+  command
+      ->add_flag("--optimizer", arguments.optimizer,
+                 "the optimizer's state, too, and the moving average beside the parameters "
+                 "(safetensors and pt)")
+      ->excludes("--average");
   command->footer(kExportFooter);
 }
 

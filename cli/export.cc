@@ -64,13 +64,15 @@ absl::Status ExportCheckpoint(const ExportArguments& arguments, const Checkpoint
     const absl::StatusOr<Exported> written = WriteFile(*files, manifest,
                                                        {.format = *ExportFormatOf(arguments.format),
                                                         .optimizer = arguments.optimizer,
+                                                        .average = arguments.average,
                                                         .progress = progress},
                                                        path);
     if (written.ok()) exported = *written;
     return written.status();
   }));
   const WrittenExport told{manifest.job,     manifest.step.value(), arguments.format,
-                           arguments.output, exported.tensors,      exported.bytes};
+                           arguments.output, exported.tensors,      exported.bytes,
+                           arguments.average};
   out << (arguments.json ? ExportAsJson(told) : ExportAsText(told));
   return absl::OkStatus();
 }
@@ -82,7 +84,7 @@ absl::StatusOr<WorkerCommand> ExportCommand(const ExportArguments& arguments,
         "--optimizer: torch::load of a module takes none; take --format pt or safetensors");
   MUSTER_RETURN_IF_ERROR(CheckOutput(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, find(arguments));
-  WorkerCommand command = CommandWith("export", found);
+  WorkerCommand command = CommandWith("export", arguments, found);
   command.words.insert(command.words.end(), {"--output", arguments.output});
   if (arguments.json) command.words.push_back("--json");
   return command;

@@ -29,7 +29,7 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
                                         const std::vector<std::string>& plugins,
                                         const CheckpointFinder& find) {
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, find(model));
-  WorkerCommand command = CommandWith(name, found);
+  WorkerCommand command = CommandWith(name, model, found);
   const auto add = [&](const char* option, const std::string& value) {
     command.words.insert(command.words.end(), {option, value});
   };
@@ -154,10 +154,14 @@ absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpo
                          FilesOfCheckpoint(rest, id, place, patience)};
 }
 
-WorkerCommand CommandWith(const char* name, const FoundCheckpoint& found) {
-  return {.words = {name, "--checkpoints", found.folder, "--manifest", found.manifest},
-          .input = "",
-          .files = found.files};
+WorkerCommand CommandWith(const char* name, const AnyCheckpointArguments& checkpoint,
+                          const FoundCheckpoint& found) {
+  WorkerCommand command{
+      .words = {name, "--checkpoints", found.folder, "--manifest", found.manifest},
+      .input = "",
+      .files = found.files};
+  if (checkpoint.average) command.words.push_back("--average");
+  return command;
 }
 
 absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,

@@ -60,7 +60,8 @@ using CheckpointFinder =
     std::function<absl::StatusOr<FoundCheckpoint>(const AnyCheckpointArguments& checkpoint)>;
 
 // The beginning of a command: what it does and with which checkpoint.
-WorkerCommand CommandWith(const char* name, const FoundCheckpoint& found);
+WorkerCommand CommandWith(const char* name, const AnyCheckpointArguments& checkpoint,
+                          const FoundCheckpoint& found);
 
 // `plugins` as of CheckCommand; errors of `find`.
 absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/domain/moving_average.h"
 
 namespace muster {
 namespace {
@@ -22,8 +23,7 @@ int64_t UpdatesOf(const TrainingSpec& parent, Step step, const TrainingSpec& for
 }
 
 bool HasAverage(const TrainingSpec& parent, Step step, const TrainingSpec& fork) {
-  const bool is_there = step > Step(0) || HasAverageBefore(parent.initial);
-  return parent.ema_decay > 0 && fork.ema_decay > 0 && is_there;
+  return HasAverageAt(parent, step) && fork.ema_decay > 0;
 }
 
 std::string ShapeText(const TensorSpec& tensor) {

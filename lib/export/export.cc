@@ -8,6 +8,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/tensor_reader.h"
+#include "lib/domain/moving_average.h"
 #include "lib/export/export_plan.h"
 #include "lib/export/pickle.h"
 #include "lib/export/safetensors_header.h"
@@ -23,8 +24,10 @@ uint64_t BytesOfItem(const ExportItem& item) {
 // Reads items and counts what it has read.
 class Source {
  public:
-  Source(TensorReader& reader, const std::vector<ExportItem>& items, const ExportOptions& options)
-      : reader_(reader), options_(options) {
+  // `parameters`: the slot that is read in the place of their values.
+  Source(TensorReader& reader, const std::vector<ExportItem>& items, const ExportOptions& options,
+         int32_t parameters)
+      : reader_(reader), options_(options), parameters_(parameters) {
     for (const ExportItem& item : items) of_ += BytesOfItem(item);
   }
 
@@ -32,7 +35,9 @@ class Source {
   // Without what fills its last float.
   absl::Status Read(const ExportItem& item, const Take& take) {
     uint64_t left = BytesOfItem(item);
-    return reader_.Read(*item.tensor, item.slot, [&](absl::Span<const float> run) -> absl::Status {
+    const bool is_parameter = item.tensor->spec.kind == TensorKind::kParameter;
+    const int32_t slot = item.slot == kValuesSlot && is_parameter ? parameters_ : item.slot;
+    return reader_.Read(*item.tensor, slot, [&](absl::Span<const float> run) -> absl::Status {
       const absl::Span<const std::byte> bytes = BytesOf(run).subspan(0, left);
       left -= bytes.size();
       MUSTER_RETURN_IF_ERROR(take(bytes));
@@ -45,6 +50,7 @@ class Source {
  private:
   TensorReader& reader_;
   const ExportOptions& options_;
+  const int32_t parameters_;
   uint64_t of_ = 0, done_ = 0;
 };
 
@@ -66,18 +72,21 @@ std::string Before(const TrainingSpec& training, int32_t slot) {
 }
 
 absl::Status WriteSafetensors(const std::vector<ExportItem>& items, const Manifest& manifest,
-                              const TrainingSpec& training, Source& source, Appender& to) {
+                              const TrainingSpec& training, const ExportOptions& options,
+                              Source& source, Appender& to) {
   std::vector<SafetensorsEntry> entries;
   for (const ExportItem& item : items) {
     const TensorSpec& spec = item.tensor->spec;
     entries.push_back(
         {Before(training, item.slot) + spec.name, spec.type, spec.shape, BytesOfItem(item)});
   }
-  MUSTER_RETURN_IF_ERROR(to.Append(
-      BytesOf(SafetensorsHeader(entries, {{"format", "pt"},
-                                          {"muster.job", manifest.job},
-                                          {"muster.task", training.task},
-                                          {"muster.step", absl::StrCat(manifest.step.value())}}))));
+  std::vector<std::pair<std::string, std::string>> about = {
+      {"format", "pt"},
+      {"muster.job", manifest.job},
+      {"muster.task", training.task},
+      {"muster.step", absl::StrCat(manifest.step.value())}};
+  if (options.average) about.emplace_back("muster.parameters", "average");
+  MUSTER_RETURN_IF_ERROR(to.Append(BytesOf(SafetensorsHeader(entries, about))));
   for (const ExportItem& item : items)
     MUSTER_RETURN_IF_ERROR(
         source.Read(item, [&](absl::Span<const std::byte> bytes) { return to.Append(bytes); }));
@@ -297,7 +306,11 @@ absl::StatusOr<Exported> Export(const CheckpointFiles& files, const Manifest& ma
   MUSTER_ASSIGN_OR_RETURN(TensorReader reader, TensorReader::Open(files, manifest));
   const std::vector<ExportItem> items =
       PlanExport(reader.layout(), options.optimizer ? manifest.slots : 0);
-  Source source(reader, items, options);
+  int32_t parameters = kValuesSlot;
+  if (options.average) {
+    MUSTER_ASSIGN_OR_RETURN(parameters, AverageSlotOf(training, manifest));
+  }
+  Source source(reader, items, options, parameters);
   std::vector<ExportedGroup> groups;  // a model has parameters, and so at least one
   if (options.optimizer) {
     if (manifest.slots != SlotCount(training))
@@ -306,7 +319,7 @@ absl::StatusOr<Exported> Export(const CheckpointFiles& files, const Manifest& ma
     MUSTER_ASSIGN_OR_RETURN(groups, GroupsOf(training, reader.layout()));
   }
   MUSTER_RETURN_IF_ERROR(options.format == ExportFormat::kSafetensors
-                             ? WriteSafetensors(items, manifest, training, source, to)
+                             ? WriteSafetensors(items, manifest, training, options, source, to)
                              : WritePt(items, manifest, training, groups, source, to));
   return Exported{items.size(), source.bytes()};
 }

@@ -31,6 +31,8 @@ std::optional<ExportFormat> ExportFormatOf(absl::string_view name);  // "safeten
 struct ExportOptions {
   ExportFormat format = ExportFormat::kSafetensors;
   bool optimizer = false;  // its slots, too, and the moving average
+  // The moving average of the parameters stands in their place; buffers are as they are.
+  bool average = false;
   // Told after each run of bytes: how many of the tensors' bytes are written, of how many.
   std::function<void(uint64_t bytes, uint64_t of)> progress = [](uint64_t, uint64_t) {};
 };
@@ -41,7 +43,7 @@ struct Exported {
 };
 
 // Appends the file to `to`, front to back. `training` is the manifest's. kDataLoss: a part of the
-// checkpoint is damaged; errors of `to` pass through.
+// checkpoint is damaged; errors of `to` pass through, and those of AverageSlotOf.
 absl::StatusOr<Exported> Export(const CheckpointFiles& files, const Manifest& manifest,
                                 const TrainingSpec& training, const ExportOptions& options,
                                 Appender& to);

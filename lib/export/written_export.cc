@@ -10,17 +10,18 @@
 namespace muster {
 
 std::string ExportAsText(const WrittenExport& written) {
-  return absl::StrCat(Printable(written.file), ": ",
-                      Plural(static_cast<int64_t>(written.tensors), "tensor"), ", ",
-                      Bytes(static_cast<double>(written.bytes)), ", of job ",
-                      Printable(written.job), " at step ", written.step, "\n");
+  return absl::StrCat(
+      Printable(written.file), ": ", Plural(static_cast<int64_t>(written.tensors), "tensor"), ", ",
+      Bytes(static_cast<double>(written.bytes)), ", of job ", Printable(written.job), " at step ",
+      written.step, written.average ? ", the moving average of its parameters\n" : "\n");
 }
 
 std::string ExportAsJson(const WrittenExport& written) {
   using nlohmann::ordered_json;
   const ordered_json json = {{"job", written.job},         {"step", written.step},
                              {"format", written.format},   {"file", written.file},
-                             {"tensors", written.tensors}, {"bytes", written.bytes}};
+                             {"tensors", written.tensors}, {"bytes", written.bytes},
+                             {"average", written.average}};
   return PrintableJson(
              json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
          "\n";

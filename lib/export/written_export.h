@@ -12,8 +12,9 @@ struct WrittenExport {
   int64_t step = 0;
   std::string format;
   std::string file;
-  size_t tensors = 0;  // slots of the optimizer included
-  uint64_t bytes = 0;  // of the tensors
+  size_t tensors = 0;    // slots of the optimizer included
+  uint64_t bytes = 0;    // of the tensors
+  bool average = false;  // the moving average of the parameters, in their place
 };
 
 std::string ExportAsText(const WrittenExport& written);  // a line

@@ -411,11 +411,19 @@ TEST(ArgumentsTest, ATrainedModelMayComeFromACluster) {
     const Parsed local = with({"job"});
     ASSERT_EQ(local.exit_code, std::nullopt) << local.text;
     EXPECT_FALSE(of(local).remote.has_to);
+    EXPECT_FALSE(of(local).average);
+    EXPECT_TRUE(of(with({"job", "--average"})).average);
     for (const Words& odd : {Words{"--to", "127.0.0.1:9", "--dir", "d"},
                              Words{"--to", "127.0.0.1:9", "--checkpoints", "d"},
                              Words{"--authority", "a.pem"}, Words{"--to", "nonsense"}})
       EXPECT_EQ(with(odd).exit_code, 64) << odd[0] << " " << odd[1];
   }
+}
+
+TEST(ArgumentsTest, TheOptimizersStateIsOfTheParametersAndNotOfTheirAverage) {
+  const Parsed both = Parse({"export", "-o", "f", "--optimizer", "--average"});
+  EXPECT_EQ(both.exit_code, 64);
+  EXPECT_THAT(both.text, HasSubstr("--average"));
 }
 
 TEST(ArgumentsTest, APlotIsOfSeveralJobsOrFolders) {

@@ -1,6 +1,7 @@
 // Checkpoints that are read from a cluster, against a coordinator that the test plays.
 #include "cli/cluster_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -237,6 +238,7 @@ TEST_F(ClusterFilesTest, ItIsOnlyRead) {
 TEST_F(ClusterFilesTest, AWorkerReadsWhatItsCommandServes) {
   EvaluateArguments evaluate;
   evaluate.job = "job-1@best";
+  evaluate.average = true;
   GenerateArguments generate;
   generate.job = "job-1";
   generate.step = "20";
@@ -246,6 +248,11 @@ TEST_F(ClusterFilesTest, AWorkerReadsWhatItsCommandServes) {
   const absl::StatusOr<WorkerCommand> commands[] = {EvaluateCommand(evaluate, {}, Finder()),
                                                     GenerateCommand(generate, {}, Finder()),
                                                     ExportCommand(archive, Finder())};
+  for (const absl::StatusOr<WorkerCommand>& command : commands) {
+    ASSERT_TRUE(command.ok()) << command.status();
+    EXPECT_EQ(std::count(command->words.begin(), command->words.end(), "--average"),
+              command->words[0] == "evaluate" ? 1 : 0);
+  }
   const std::string manifest = "lineage-1-step-20/checkpoint.manifest";
   const auto expected = ReadManifestFile(*files_, manifest);
   ASSERT_TRUE(expected.ok()) << expected.status();

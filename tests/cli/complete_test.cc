@@ -45,6 +45,7 @@ TEST(CompleteTest, OptionsOnceEach) {
   EXPECT_THAT(Offered({"submit", "--set", "a=b", "--se"}), ElementsAre("--set"))
       << "it may be given again";
   EXPECT_THAT(Offered({"evaluate", "--t"}), ElementsAre("--to"));
+  EXPECT_THAT(Offered({"generate", "--av"}), ElementsAre("--average"));
   EXPECT_THAT(Offered({"run", "--over"}), IsEmpty()) << "it is hidden";
   EXPECT_THAT(Offered({"run", "--node"}), ElementsAre("--nodes", "--node-rank", "--node"));
   EXPECT_THAT(Offered({"logs", "j", "--", "--f"}), IsEmpty());

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
 #include "tests/integration/cluster.h"
@@ -122,6 +127,94 @@ TEST(ModelTasksRunTest, TheModelOfAClusterIsUsedAsThatOfItsFolder) {
   const UpCluster::Said nobody = cluster.Say({"evaluate", "another"});
   EXPECT_EQ(nobody.exit_code, kExitBadConfiguration);
   EXPECT_THAT(nobody.text, HasSubstr("another"));
+}
+
+struct Weights {
+  std::string name;  // of the file's tensor
+  std::vector<float> values;
+};
+
+// Of a safetensors file, the one whose name begins and ends so.
+Weights TensorIn(const std::string& file, const std::string& begins, const std::string& ends) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string all{std::istreambuf_iterator<char>(in), {}};
+  uint64_t length = 0;
+  if (all.size() < sizeof length) return {};
+  std::memcpy(&length, all.data(), sizeof length);
+  const auto header = nlohmann::json::parse(all.substr(sizeof length, length), nullptr,
+                                            /*allow_exceptions=*/false);
+  for (const auto& [name, tensor] : header.items()) {
+    if (!absl::StartsWith(name, begins) || !absl::EndsWith(name, ends)) continue;
+    const size_t begin = tensor["data_offsets"][0], end = tensor["data_offsets"][1];
+    Weights found{name, std::vector<float>((end - begin) / sizeof(float))};
+    std::memcpy(found.values.data(), all.data() + sizeof length + length + begin, end - begin);
+    return found;
+  }
+  return {};
+}
+
+// The mean of squares over what Rows writes, of a sum of two products.
+double LossByHand(const std::vector<float>& weight, const std::vector<float>& bias) {
+  double sum = 0;
+  for (int i = 0; i < 96; ++i) {
+    const double a = (i % 7 - 3) / 3.0, b = (i % 5 - 2) / 2.0;
+    const double off = weight.at(0) * a + weight.at(1) * b + bias.at(0) - (a - b);
+    sum += off * off;
+  }
+  return sum / 96;
+}
+
+// What is frozen has itself for an average.
+TEST(ModelTasksRunTest, TheMovingAverageIsMeasuredAndExportedInTheParametersPlace) {
+  const Folder folder;
+  const std::string spec =
+      absl::StrCat("name: linear\ntask: layers\nparameters: {loss: mse, layers: [{linear: 1}]}\n",
+                   "groups: [{match: '*bias', frozen: true}]\n", Rows(folder / "rows.csv"));
+  const std::string dir = folder / "job";
+  const TrainRun run = Train({.spec = spec, .dir = dir, .settings = {"epochs=1", "ema.decay=0.9"}});
+  ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  const TrainRun without =
+      Train({.spec = spec, .dir = folder / "without", .settings = {"epochs=1"}});
+  ASSERT_EQ(without.exit_code, 0) << without.Trace();
+  const auto ask = [&](const std::string& of, std::vector<std::string> words, int code) {
+    words.insert(words.begin(), kMuster);
+    words.insert(words.end(), {"--dir", of, "--json"});
+    Program program(words);
+    EXPECT_EQ(program.End(), code) << program.output();
+    return program.output();
+  };
+  const auto loss_of = [&](const std::vector<std::string>& words) {
+    return nlohmann::json::parse(ask(dir, words, 0))["metrics"].value("loss", -1.0);
+  };
+  ask(dir, {"export", "--optimizer", "-o", folder / "all.safetensors"}, 0);
+  const auto tensor = [&](const char* begins, const char* ends) {
+    return TensorIn(folder / "all.safetensors", begins, ends);
+  };
+  const Weights weight_average = tensor("ema.", "weight"), bias_average = tensor("ema.", "bias");
+  ASSERT_EQ(weight_average.values.size(), 2u);
+  ASSERT_EQ(bias_average.values.size(), 1u);
+  const std::string weight_name = weight_average.name.substr(4);
+  const std::string bias_name = bias_average.name.substr(4);
+  const auto weight = tensor(weight_name.c_str(), "").values;
+  const auto bias = tensor(bias_name.c_str(), "").values;
+  ASSERT_EQ(weight.size(), 2u);
+  EXPECT_EQ(bias_average.values, bias);
+  EXPECT_NE(weight_average.values, weight);
+  const double loss = loss_of({"evaluate"}), loss_by_average = loss_of({"evaluate", "--average"});
+  EXPECT_NEAR(loss, LossByHand(weight, bias), 1e-4);
+  EXPECT_NEAR(loss_by_average, LossByHand(weight_average.values, bias), 1e-4);
+  EXPECT_GT(std::abs(loss - loss_by_average), 1e-3);
+  ask(dir, {"export", "--average", "-o", folder / "average.safetensors"}, 0);
+  EXPECT_EQ(TensorIn(folder / "average.safetensors", weight_name, "").values,
+            weight_average.values);
+  EXPECT_THAT(ask(dir, {"export", "--average", "--format", "libtorch", "-o", folder / "net.pt"}, 0),
+              HasSubstr("\"average\":true"));
+  for (const char* format : {"safetensors", "libtorch"})
+    EXPECT_THAT(ask(folder / "without",
+                    {"export", "--average", "--format", format, "-o", folder / "none"}, 64),
+                HasSubstr("ema.decay"));
+  EXPECT_THAT(ask(folder / "without", {"evaluate", "--average"}, 64), HasSubstr("ema.decay"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "none"));
 }
 
 // Two phases forward and two backward of each of six lanes, in a step; dropout is beside them.

@@ -279,7 +279,8 @@ int EvaluateModel(const Words& words) {
                                  .step = model->manifest.step.value(),
                                  .samples = task.SampleCount(),
                                  .data_hash = task.DataHash(),
-                                 .measured = *std::move(measured)};
+                                 .measured = *std::move(measured),
+                                 .average = words.place.average};
   std::cout << (words.json ? EvaluationAsJson(evaluated) : EvaluationAsText(evaluated));
   return kExitDone;
 }
@@ -315,6 +316,7 @@ int ExportModel(const Words& words) {
                      model.tensors.size()};
   for (const Placed& tensor : model.tensors)
     told.bytes += static_cast<uint64_t>(tensor.spec.Bytes());
+  told.average = words.place.average;
   std::cout << (words.json ? ExportAsJson(told) : ExportAsText(told));
   return kExitDone;
 }
@@ -327,6 +329,7 @@ void AddPlace(CLI::App& app, Words& words) {
   app.add_option("--files", words.files,
                  "an open socket, on which whoever has started this gives out its files")
       ->check(CLI::NonNegativeNumber);
+  app.add_flag("--average", place.average, "of its parameters, in their place");
   app.add_option("--manifest", place.manifest, "of the checkpoint, relative to it")->required();
   app.add_option("--set", place.settings, "of its specification")->allow_extra_args(false);
   app.add_option("--data", place.data, "in place of the job's data")->allow_extra_args(false);

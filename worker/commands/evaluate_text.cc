@@ -25,9 +25,10 @@ std::string Dump(const ordered_json& json) {
 }  // namespace
 
 std::string EvaluationAsText(const EvaluatedModel& evaluated) {
-  std::string text = absl::StrCat("job ", Printable(evaluated.job), ", task ", evaluated.task,
-                                  ", step ", evaluated.step, ", on ",
-                                  Plural(static_cast<int64_t>(evaluated.samples), "sample"), "\n");
+  std::string text =
+      absl::StrCat("job ", Printable(evaluated.job), ", task ", evaluated.task, ", step ",
+                   evaluated.step, evaluated.average ? ", moving average" : "", ", on ",
+                   Plural(static_cast<int64_t>(evaluated.samples), "sample"), "\n");
   size_t width = kLeastColumn;
   for (const Measured& measured : evaluated.measured) width = std::max(width, measured.name.size());
   for (const Measured& measured : evaluated.measured)
@@ -39,6 +40,7 @@ std::string EvaluationAsJson(const EvaluatedModel& evaluated) {
   ordered_json json = {{"job", evaluated.job},
                        {"task", evaluated.task},
                        {"step", evaluated.step},
+                       {"average", evaluated.average},
                        {"samples", evaluated.samples},
                        {"data_hash", evaluated.data_hash},
                        {"metrics", ordered_json::object()}};

@@ -16,6 +16,7 @@ struct EvaluatedModel {
   uint64_t samples = 0;
   std::string data_hash;
   std::vector<Measured> measured;
+  bool average = false;  // by the moving average of the parameters
 };
 std::string EvaluationAsText(const EvaluatedModel& evaluated);
 std::string EvaluationAsJson(const EvaluatedModel& evaluated);

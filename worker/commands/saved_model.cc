@@ -7,6 +7,7 @@
 #include "lib/base/status.h"
 #include "lib/checkpoint/load.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/domain/moving_average.h"
 #include "lib/launch/progress_line.h"
 #include "lib/wire/job_codec.h"
 
@@ -18,6 +19,14 @@ DataPart PartFor(SavedModelUse use, const TrainingSpec& training) {
       training.data.validation_share > 0 || !training.validation.paths.empty();
   return use == SavedModelUse::kMeasure && has_validation ? DataPart::kValidation
                                                           : DataPart::kTraining;
+}
+
+// What job it was is said by the checkpoint, and not by the settings.
+absl::StatusOr<int32_t> SlotOfParameters(const SavedModelPlace& place, const Manifest& manifest) {
+  if (!place.average) return kValuesSlot;
+  MUSTER_ASSIGN_OR_RETURN(const JobSpec spec,
+                          ParseStoredJob(manifest.spec, "the checkpoint's specification"));
+  return AverageSlotOf(spec.training, manifest);
 }
 
 }  // namespace
@@ -33,11 +42,15 @@ absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
   saved.layout = *std::move(layout);
   if (const absl::Status whole = CheckComplete(manifest, saved.layout, manifest.slots); !whole.ok())
     return absl::DataLossError(absl::StrCat(files->PathOf(place.manifest), ": ", whole.message()));
+  MUSTER_ASSIGN_OR_RETURN(const int32_t parameters, SlotOfParameters(place, manifest));
   FlatPool pool(static_cast<size_t>(saved.layout.elements()));
   saved.state = pool.BorrowZeroed();
   std::vector<PartDest> parts;
-  for (int32_t c = 0; c < saved.layout.chunk_count(); ++c)
-    parts.push_back({kValuesSlot, ChunkId(c), saved.state->of(saved.layout.chunk(ChunkId(c)))});
+  for (ChunkId c{0}; c.value() < saved.layout.chunk_count(); ++c) {
+    const Chunk& chunk = saved.layout.chunk(c);
+    const int32_t slot = chunk.kind == TensorKind::kParameter ? parameters : kValuesSlot;
+    parts.push_back({slot, c, saved.state->of(chunk)});
+  }
   // They are of one size, nearly.
   const auto bytes = static_cast<double>(saved.layout.elements()) * sizeof(float);
   ProgressLine progress(bytes, Bytes);

@@ -22,20 +22,21 @@ struct SavedModelPlace {
   std::vector<std::string> data;      // files and folders in place of the job's; empty: those
   std::vector<std::string> plugin_folders;
   std::shared_ptr<const CheckpointFiles> files{};  // of the checkpoint; null: those in `folder`
+  bool average = false;  // the moving average of the parameters is read in their place
 };
 
 // What a checkpoint holds, without its task.
 struct SavedState {
   Manifest manifest;
   Layout layout;
-  FlatPtr state;  // parameters, buffers, and sums behind them
+  FlatPtr state;  // parameters or their moving average, buffers, and sums behind them
 
   absl::Span<float> model() const {
     return state->all().first(static_cast<size_t>(layout.model_elements()));
   }
 };
-// kDataLoss: the checkpoint is damaged; others as ReadManifestFile. Who waits at a terminal is told
-// how far it is.
+// kDataLoss: the checkpoint is damaged; others as ReadManifestFile and AverageSlotOf. Who waits at
+// a terminal is told how far it is.
 absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place);
 
 struct SavedModel : SavedState {

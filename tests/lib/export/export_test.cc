@@ -154,6 +154,42 @@ TEST_F(ExportTest, TheMovingAverageStandsBesideTheOptimizer) {
     EXPECT_THAT(records["archive/data.pkl"], HasSubstr(word));
 }
 
+TEST_F(ExportTest, TheMovingAverageMayStandInTheParametersPlace) {
+  training_.optimizer.kind = OptimizerKind::kRmsprop;
+  training_.ema_decay = 0.9;
+  const auto write = [&](ExportFormat format, InMemory& to) {
+    return Export(*files_, manifest_, training_, {.format = format, .average = true}, to);
+  };
+  InMemory memory;
+  const auto exported = write(ExportFormat::kSafetensors, memory);
+  ASSERT_EQ(exported.status(), absl::OkStatus());
+  EXPECT_EQ(exported->tensors, 6u);
+  const uint64_t length = NumberAt(memory.file, 0, 8);
+  const auto header = nlohmann::json::parse(memory.file.substr(8, length));
+  EXPECT_EQ(header["__metadata__"]["muster.parameters"], "average");
+  InMemory pt;
+  ASSERT_EQ(write(ExportFormat::kPt, pt).status(), absl::OkStatus());
+  auto records = ReadZip(pt.file);
+  EXPECT_EQ(records.size(), 3u + 6u);
+  const std::vector<ExportItem> items = PlanExport(layout_, 0);
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Placed& tensor = *items[i].tensor;
+    const std::string expected =
+        Expected(tensor, tensor.spec.kind == TensorKind::kParameter ? size_t{2} : size_t{0});
+    const auto& offsets = header.at(tensor.spec.name)["data_offsets"];
+    const size_t begin = offsets[0], end = offsets[1];
+    EXPECT_TRUE(memory.file.substr(8 + length + begin, end - begin) == expected)
+        << tensor.spec.name;
+    EXPECT_TRUE(records["archive/data/" + std::to_string(i)] == expected) << tensor.spec.name;
+  }
+  training_.ema_decay = 0;
+  InMemory none;
+  const absl::Status refused = write(ExportFormat::kPt, none).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("ema.decay"));
+  EXPECT_EQ(none.file, "");
+}
+
 // LARS with a moving average, so that it has the two slots of what was saved.
 TEST_F(ExportTest, LambAndLarsHaveTheNamesOfTimm) {
   const size_t items = PlanExport(layout_, 2).size();

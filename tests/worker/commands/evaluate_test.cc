@@ -89,6 +89,10 @@ TEST(EvaluateTest, PeopleAndProgramsReadTheSame) {
   EXPECT_THAT(EvaluationAsText(wide), HasSubstr("loss                5\nmean_absolute_error 2\n"));
   const auto json = nlohmann::json::parse(EvaluationAsJson(evaluated));
   EXPECT_EQ(json["metrics"]["loss"], 5);
+  EXPECT_EQ(json["average"], false);
+  const EvaluatedModel average{.job = "job-1", .step = 50, .average = true};
+  EXPECT_THAT(EvaluationAsText(average), HasSubstr("step 50, moving average, on 0 samples"));
+  EXPECT_EQ(nlohmann::json::parse(EvaluationAsJson(average))["average"], true);
   EXPECT_TRUE(json["metrics"]["accuracy"].is_null());
   EXPECT_EQ(nlohmann::json::parse(GeneratedAsJson("a", "b\xff"))["text"], "b\ufffd");
 }
