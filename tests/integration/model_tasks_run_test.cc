@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "lib/base/exit_codes.h"
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
+#include "tests/integration/measured.h"
 #include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
 
@@ -279,6 +281,113 @@ TEST(ModelTasksRunTest, ClassesOfCsvLearnThroughAnEmbeddingAndAreMeasured) {
   EXPECT_GE(metrics.value("top2_accuracy", 0.0), metrics.value("accuracy", 1.0)) << metrics;
   EXPECT_LT(metrics.value("perplexity", 9.0), std::exp(metrics.value("loss", 0.0))) << metrics;
   EXPECT_GE(metrics.value("perplexity", 0.0), 1) << metrics;
+}
+
+struct Labelled {
+  double a = 0, b = 0;
+  bool is_positive = false;
+};
+
+// By a - b and noise: rows of the same numbers may have either label.
+std::vector<Labelled> TwoClasses(int first, int count) {
+  std::vector<Labelled> rows;
+  for (int i = first; i < first + count; ++i) {
+    const double a = i % 7 - 3, b = i % 5 - 2, noise = (i * 37 % 11 - 5) / 4.0;
+    rows.push_back({a, b, a - b + noise > 0});
+  }
+  return rows;
+}
+
+void WriteRows(const std::string& file, const std::vector<Labelled>& rows) {
+  std::string text = "a,b,y\n";
+  for (const Labelled& row : rows)
+    absl::StrAppend(&text, row.a, ",", row.b, ",", row.is_positive ? 1 : 0, "\n");
+  WriteFile(file, text);
+}
+
+// A tensor of reals in a file of safetensors.
+std::vector<float> TensorIn(const std::string& file, const std::string& name) {
+  std::ifstream in(file, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  uint64_t header = 0;
+  if (bytes.size() < sizeof(header)) return {};
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const auto told = nlohmann::json::parse(bytes.substr(sizeof(header), header));
+  const auto place = told.at(name).at("data_offsets").get<std::vector<size_t>>();
+  std::vector<float> values((place.at(1) - place.at(0)) / sizeof(float));
+  const std::string data = bytes.substr(sizeof(header) + header + place.at(0));
+  std::memcpy(values.data(), data.data(), values.size() * sizeof(float));
+  return values;
+}
+
+// Of a linear model, pair by pair, with scores as good as one another where they stand in one bin,
+// a quarter wide and from -12 to 12, as docs/plugins.md tells.
+double AucOf(const std::vector<Labelled>& rows, const std::vector<float>& weights, float bias) {
+  const auto bin = [&](const Labelled& row) {
+    const double score = weights.at(0) * row.a + weights.at(1) * row.b + bias;
+    return std::floor(std::clamp(score, -11.9, 11.9) * 4);
+  };
+  double right = 0, pairs = 0;
+  for (const Labelled& positive : rows)
+    for (const Labelled& negative : rows) {
+      if (!positive.is_positive || negative.is_positive) continue;
+      ++pairs;
+      right += bin(positive) > bin(negative) ? 1 : bin(positive) == bin(negative) ? 0.5 : 0;
+    }
+  return right / pairs;
+}
+
+TEST(ModelTasksRunTest, AnAucIsThatOfAllPairsOnAnyNumberOfWorkersAlsoWithAKill) {
+  const Folder folder;
+  const std::string held_out = folder / "held-out.csv";
+  const std::vector<Labelled> rows = TwoClasses(200, 61);
+  WriteRows(folder / "train.csv", TwoClasses(0, 96));
+  WriteRows(held_out, rows);
+  TrainOptions options;
+  options.spec = absl::StrCat(
+      "name: classes\ntask: layers\nparameters: {loss: bce_with_logits, layers: [{linear: 1}]}\n",
+      "data: {paths: [", folder / "train.csv", "], format: csv, label: y}\n",
+      "validation: {every_steps: 4, metric: auc, mode: max, patience: 90, paths: [", held_out,
+      "]}\nbatch: 24\nlanes: 6\nsteps: 9\noptimizer: {kind: sgd, learning_rate: 0.5}\n");
+  std::string digest;
+  std::vector<double> measured;
+  for (const int workers : {1, 3}) {
+    SCOPED_TRACE(workers);
+    options.dir = folder / absl::StrCat("job-", workers);
+    options.workers = workers;
+    if (workers == 3) options.faults = {"{at_point: \"forward:9\", kill: worker-1}"};
+    const TrainRun run = Train(options);
+    EXPECT_EQ(run.Killed("worker-1"), workers == 3) << run.Trace();
+    if (workers == 1) digest = run.result.value("digest", "none");
+    ExpectSameBits(run, options.dir, digest);
+    std::vector<double> values;
+    for (const nlohmann::json& step : StepsIn(options.dir, run))
+      if (step.contains("validation.auc")) values.push_back(step.value("validation.auc", -1.0));
+    ASSERT_EQ(values.size(), 2u) << "those of steps 4 and 8: " << run.Trace();
+    if (workers == 1) measured = values;
+    EXPECT_EQ(values, measured);
+  }
+  EXPECT_GT(measured.back(), 0.8) << "it learns";
+  EXPECT_LT(measured.back(), 1) << "no score tells all of them apart";
+
+  // The state that step 8 has measured is the last one of a job with eight steps.
+  options.dir = folder / "shorter";
+  options.workers = 1;
+  options.faults = {};
+  options.settings = {"steps=8"};
+  const TrainRun shorter = Train(options);
+  ASSERT_EQ(shorter.exit_code, 0) << shorter.Trace();
+  const std::string model = folder / "model.safetensors";
+  Program save({kMuster, "export", "--dir", options.dir, "--format", "safetensors", "-o", model});
+  ASSERT_EQ(save.End(), 0) << save.output();
+  const std::vector<float> weights = TensorIn(model, "0.weight"), bias = TensorIn(model, "0.bias");
+  ASSERT_EQ(weights.size(), 2u);
+  ASSERT_EQ(bias.size(), 1u);
+  const double auc = AucOf(rows, weights, bias[0]);
+  EXPECT_NEAR(measured.back(), auc, 1e-9);
+  Program evaluate({kMuster, "evaluate", "--dir", options.dir, "--data", held_out, "--json"});
+  ASSERT_EQ(evaluate.End(), 0) << evaluate.output();
+  EXPECT_NEAR(nlohmann::json::parse(evaluate.output())["metrics"].value("auc", -1.0), auc, 1e-9);
 }
 
 TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {
