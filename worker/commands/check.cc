@@ -7,10 +7,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/base/version.h"
@@ -276,6 +279,32 @@ class Bench {
   int64_t measure_memory_ = 0;
 };
 
+void JudgeGradients(CheckReport& report) {
+  const auto entries = static_cast<int64_t>(report.gradients.size());
+  int64_t wrong = 0, untold = 0;
+  std::set<std::string> tensors;  // those of which an entry is not told
+  for (const CheckedGradient& g : report.gradients) {
+    if (g.is_told && !g.agrees) ++wrong;
+    if (g.is_told) continue;
+    ++untold;
+    tensors.insert(g.tensor);
+  }
+  if (wrong > 0)
+    report.problems.push_back(absl::StrCat("The gradient is not that of the loss at ", wrong,
+                                           " of ", entries, " entries: see the table."));
+  if (untold == 0) return;
+  const std::string what =
+      absl::StrCat("hether the gradient is that of the loss cannot be told at ", untold, " of ",
+                   entries, " entries, since the loss bends or rounds too much there");
+  // With as few that agree nothing is known.
+  if (2 * untold > entries)
+    report.problems.push_back(absl::StrCat(
+        "W", what, ": try it with fewer samples in a lane (more `lanes`), a smaller model or ",
+        "other first weights, or leave --gradients out."));
+  else
+    report.notes.push_back(absl::StrCat("w", what, ": of ", absl::StrJoin(tensors, ", ")));
+}
+
 void Judge(CheckReport& report) {
   const CheckedLane& lane = report.lane;
   if (!lane.is_finite)
@@ -288,12 +317,7 @@ void Judge(CheckReport& report) {
         "to the next, or draws random numbers that are not seeded by the lane.");
   if (lane.is_finite && lane.gradient_norm == 0)
     report.problems.push_back("The first lane's gradient is zero: no parameter would ever change.");
-  const auto wrong = std::count_if(report.gradients.begin(), report.gradients.end(),
-                                   [](const CheckedGradient& g) { return !g.agrees; });
-  if (wrong > 0)
-    report.problems.push_back(absl::StrCat("The gradient is not that of the loss at ", wrong,
-                                           " of ", report.gradients.size(),
-                                           " entries: see the table."));
+  JudgeGradients(report);
 }
 
 }  // namespace

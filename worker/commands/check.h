@@ -60,6 +60,7 @@ struct CheckedGradient {
   double difference = 0;   // central difference of the lane's loss
   double uncertainty = 0;  // that rounding and curvature leave to the latter
   bool agrees = true;
+  bool is_told = true;  // the uncertainty is small beside the entry, or they differ by more than it
 };
 
 // What the model is measured with, of a job that has validation.

@@ -16,7 +16,9 @@ namespace muster::worker {
 using LossOfLane = std::function<absl::StatusOr<double>()>;
 
 // Draws `entries` entries with `seed`: tensor after tensor, of each the one of a few whose gradient
-// is largest, since small ones drown in rounding. Each of `parameters` is moved and put back;
+// is largest, since small ones drown in rounding. Where the loss leaves open whether one agrees,
+// others of that tensor are tried in its place, and one that is not told is all that there is. Each
+// of `parameters` is moved and put back;
 // `gradient` is what the task computed there, and may be written by `loss`. Errors are those of
 // `loss`. The difference is taken at that of several widths where rounding and curvature leave
 // least open.

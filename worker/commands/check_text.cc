@@ -96,9 +96,12 @@ std::string GradientTable(const std::vector<CheckedGradient>& gradients) {
   std::string table =
       absl::StrFormat("  %-14s %-14s %-12s %s\n", "computed", "difference", "uncertainty", "entry");
   for (const CheckedGradient& g : gradients)
-    absl::StrAppend(&table, absl::StrFormat("  %-14.6g %-14.6g %-12.2g %s[%d]%s\n", g.computed,
-                                            g.difference, g.uncertainty, Printable(g.tensor),
-                                            g.element, g.agrees ? "" : "  DIFFERS"));
+    absl::StrAppend(
+        &table, absl::StrFormat("  %-14.6g %-14.6g %-12.2g %s[%d]%s\n", g.computed, g.difference,
+                                g.uncertainty, Printable(g.tensor), g.element,
+                                g.agrees    ? ""
+                                : g.is_told ? "  DIFFERS"
+                                            : "  cannot be told"));
   return table;
 }
 
@@ -243,7 +246,8 @@ std::string CheckAsJson(const CheckReport& report) {
                                  {"computed", Number(g.computed)},
                                  {"difference", Number(g.difference)},
                                  {"uncertainty", Number(g.uncertainty)},
-                                 {"agrees", g.agrees}});
+                                 {"agrees", g.agrees},
+                                 {"told", g.is_told}});
   json["notes"] = report.notes;
   json["problems"] = report.problems;
   return json.dump() + "\n";

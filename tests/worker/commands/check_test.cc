@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -19,11 +20,20 @@
 namespace muster::worker {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-enum class Fault { kNone, kWrongGradient, kCarriesOver, kNotFinite, kZeroGradient };
+enum class Fault {
+  kNone,
+  kWrongGradient,
+  kCarriesOver,
+  kNotFinite,
+  kZeroGradient,
+  kDrowns,  // in a loss beside which no difference can be seen
+  kKinks    // where the biases begin
+};
 
 // Each sample pulls all parameters towards its id: loss Σ (p - id)² / 2 over parameters.
 class Pulling : public Task {
@@ -56,11 +66,14 @@ class Pulling : public Task {
           output.loss += static_cast<double>(away) * static_cast<double>(away) / 2;
           sink.gradient[At(tensor, i)] += away;
         }
+        if (fault_ == Fault::kKinks && tensor.spec.name == "bias")
+          output.loss += 1000 * std::abs(static_cast<double>(input.parameters[At(tensor, i)]));
       }
     }
     const size_t bias = At(space_.tensors[1], 0);
     if (fault_ == Fault::kWrongGradient) sink.gradient[bias] *= 1.5F;
     if (fault_ == Fault::kCarriesOver) sink.gradient[bias] += static_cast<float>(lanes_++);
+    if (fault_ == Fault::kDrowns) output.loss += 1e12;
     if (fault_ == Fault::kNotFinite) output.loss = std::numeric_limits<double>::quiet_NaN();
     if (fault_ == Fault::kZeroGradient) std::fill(sink.gradient.begin(), sink.gradient.end(), 0.0F);
     sink.outcome(output);
@@ -220,6 +233,157 @@ TEST(CheckTest, AWrongGradientIsFoundWhereItIsWrong) {
   }
   EXPECT_GT(wrong, 0);
   EXPECT_THAT(report.problems, ElementsAre(HasSubstr("not that of the loss")));
+}
+
+// An agreement within an uncertainty of any size would be one with every gradient.
+TEST(CheckTest, WhereNothingCanBeToldNothingAgrees) {
+  const CheckReport report = ReportOf(Fault::kDrowns, 40);
+  EXPECT_EQ(report.gradients.size(), 40U);
+  for (const CheckedGradient& g : report.gradients) EXPECT_FALSE(g.agrees || g.is_told) << g.tensor;
+  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("Whether the gradient is that of the loss "
+                                                     "cannot be told at 40 of 40 entries")));
+  EXPECT_THAT(CheckAsText(report), HasSubstr("]  cannot be told\n"));
+  EXPECT_EQ(nlohmann::json::parse(CheckAsJson(report))["gradients"][0]["told"], false);
+}
+
+TEST(CheckTest, ATensorOfWhichNothingCanBeToldIsNoted) {
+  const CheckReport report = ReportOf(Fault::kKinks, 40);
+  for (const CheckedGradient& g : report.gradients)
+    EXPECT_TRUE(g.tensor == "bias" ? !g.is_told : g.agrees)
+        << g.tensor << "[" << g.element << "] " << g.computed << " against " << g.difference
+        << " ± " << g.uncertainty;
+  EXPECT_THAT(report.problems, IsEmpty());
+  EXPECT_THAT(report.notes, testing::Contains(AllOf(HasSubstr("cannot be told at 20 of 40 entries"),
+                                                    HasSubstr("of bias"))));
+}
+
+// Two layers with ReLU between them and, before that, batch norm over a lane's samples. A wrong one
+// forgets what ReLU cuts off, or that a sample moves the mean and the deviation of all.
+class SmallNet final : public Task {
+ public:
+  SmallNet(bool normalizes, bool is_wrong) : normalizes_(normalizes), is_wrong_(is_wrong) {}
+
+  std::vector<TensorSpec> Tensors() const override {
+    return {{"first", {kInside, kInputs}},
+            {"gain", {kInside}},
+            {"shift", {kInside}},
+            {"last", {kInside}}};
+  }
+  uint64_t SampleCount() const override { return 40; }
+  std::string DataHash() const override { return "sines"; }
+  absl::Status Bind(const FlatSpace& space) override {
+    space_ = space;
+    return absl::OkStatus();
+  }
+  absl::Status Initialize(uint64_t, absl::Span<float> parameters) override {
+    double angle = 0;
+    for (size_t t = 0; t < space_.tensors.size(); ++t) {
+      const Placed& tensor = space_.tensors[t];
+      const double middle = t == kGain ? 1 : 0, most = t == kGain || t == kShift ? 0.1 : 0.8;
+      for (int64_t i = 0; i < tensor.count; ++i)
+        parameters[static_cast<size_t>(tensor.offset + i)] =
+            static_cast<float>(middle + most * std::sin(angle += 12.9898));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    const size_t samples = input.samples.size();
+    const auto count = static_cast<double>(samples);
+    LaneOutput output{.weight = static_cast<int64_t>(samples)};
+    std::vector<std::vector<double>> inputs, normal(samples, std::vector<double>(kInside));
+    std::vector<double> deviations(kInside, 1.0), errors;
+    for (const uint64_t id : input.samples) {
+      const auto angle = 3 * static_cast<double>(id) + 1;
+      inputs.push_back({std::sin(angle), std::sin(angle + 7), std::sin(angle + 14)});
+    }
+    for (size_t h = 0; h < kInside; ++h) {
+      double mean = 0, square = 0;
+      for (size_t s = 0; s < samples; ++s) {
+        for (size_t i = 0; i < kInputs; ++i)
+          normal[s][h] += Value(input, kFirst, h * kInputs + i) * inputs[s][i];
+        mean += normal[s][h] / count;
+      }
+      for (size_t s = 0; s < samples; ++s)
+        square += (normal[s][h] - mean) * (normal[s][h] - mean) / count;
+      if (!normalizes_) continue;
+      deviations[h] = std::sqrt(square + 1e-5);
+      for (size_t s = 0; s < samples; ++s) normal[s][h] = (normal[s][h] - mean) / deviations[h];
+    }
+    for (size_t s = 0; s < samples; ++s) {
+      double out = 0;
+      for (size_t h = 0; h < kInside; ++h)
+        out += Value(input, kLast, h) * std::max(Before(input, normal[s], h), 0.0);
+      errors.push_back(out - (inputs[s][0] - inputs[s][1] * inputs[s][2]));
+      output.loss += errors[s] * errors[s] / 2;
+    }
+    sink.outcome(output);
+    for (size_t h = 0; h < kInside; ++h) {
+      std::vector<double> back(samples);
+      double mean = 0, along = 0;
+      for (size_t s = 0; s < samples; ++s) {
+        const double before = Before(input, normal[s], h);
+        const bool passes = before > 0 || (is_wrong_ && !normalizes_);
+        const double inside = passes ? errors[s] * Value(input, kLast, h) : 0;
+        Add(sink, kLast, h, errors[s] * std::max(before, 0.0));
+        Add(sink, kGain, h, inside * normal[s][h]);
+        Add(sink, kShift, h, inside);
+        back[s] = inside * Value(input, kGain, h);
+        mean += back[s] / count;
+        along += back[s] * normal[s][h] / count;
+      }
+      if (!normalizes_ || is_wrong_) mean = along = 0;
+      for (size_t s = 0; s < samples; ++s)
+        for (size_t i = 0; i < kInputs; ++i)
+          Add(sink, kFirst, h * kInputs + i,
+              (back[s] - mean - normal[s][h] * along) / deviations[h] * inputs[s][i]);
+    }
+    for (size_t t = 0; t < space_.tensors.size(); ++t) sink.ready(t);
+    return output;
+  }
+
+ private:
+  static constexpr size_t kInputs = 3, kInside = 8;
+  enum Tensor : size_t { kFirst, kGain, kShift, kLast };
+
+  size_t At(Tensor tensor, size_t i) const {
+    return static_cast<size_t>(space_.tensors[tensor].offset) + i;
+  }
+  double Value(const LaneInput& input, Tensor tensor, size_t i) const {
+    return static_cast<double>(input.parameters[At(tensor, i)]);
+  }
+  double Before(const LaneInput& input, const std::vector<double>& normal, size_t h) const {
+    return normal[h] * Value(input, kGain, h) + Value(input, kShift, h);
+  }
+  void Add(const GradientSink& sink, Tensor tensor, size_t i, double value) const {
+    sink.gradient[At(tensor, i)] += static_cast<float>(value);
+  }
+
+  const bool normalizes_;
+  const bool is_wrong_;
+  FlatSpace space_;
+};
+
+TEST(CheckTest, AWrongGradientIsFoundInNetsWithReluAndBatchNorm) {
+  SetFloatEnvironment();
+  JobSpec spec = Spec();
+  spec.training.batch = 32;
+  for (const bool normalizes : {false, true})
+    for (const uint64_t seed : std::vector<uint64_t>{1, 2, 3}) {
+      SCOPED_TRACE(normalizes);
+      spec.training.seed = seed;
+      SmallNet sound(normalizes, false), wrong(normalizes, true);
+      const absl::StatusOr<CheckReport> of_sound = Check(spec, sound, nullptr, {.gradients = 24});
+      const absl::StatusOr<CheckReport> of_wrong = Check(spec, wrong, nullptr, {.gradients = 24});
+      ASSERT_TRUE(of_sound.ok() && of_wrong.ok()) << of_sound.status() << of_wrong.status();
+      EXPECT_THAT(of_sound->problems, IsEmpty());
+      int agree = 0;
+      for (const CheckedGradient& g : of_sound->gradients) agree += g.agrees ? 1 : 0;
+      EXPECT_GT(agree, 20) << "of 24";
+      EXPECT_THAT(of_wrong->problems, ElementsAre(HasSubstr("not that of the loss")));
+      for (const CheckedGradient& g : of_wrong->gradients)
+        if (g.tensor == "last") EXPECT_TRUE(g.agrees) << g.computed << " " << g.difference;
+    }
 }
 
 TEST(CheckTest, WhatALaneCarriesToTheNextIsFound) {
