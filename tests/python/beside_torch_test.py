@@ -3,10 +3,10 @@
 step 0, takes the samples of each step from `muster ledger` and goes lane by lane. Dropout and augmentation are off.
 
 Losses are equal within 1e-4 as long as rounding carries (docs/decisions/0015-parity-and-chaos.md), and a rate that is 1 %
-wrong is caught. Where it does not carry, the outcome has to be that of PyTorch: the means of loss and accuracy at the
-end, over seeds, beside an ordinary loop with whole batches in an order of its own. MUSTER_PROGRAMS is the folder of the
-programs, MUSTER_EXAMPLES that of the examples' plug-ins, a folder for each; their specifications and data are those of
-examples/.
+wrong is caught. Where it does not carry, the outcome has to be that of PyTorch, which is tried with code-lm: the means of
+loss and accuracy at the end, over seeds, beside an ordinary loop with whole batches in an order of its own.
+MUSTER_PROGRAMS is the folder of the programs, MUSTER_EXAMPLES that of the examples' plug-ins, a folder for each. The
+specifications are smaller ones than those of examples/ and stand here; data is made by what lies there, or lies there.
 """
 
 import functools
