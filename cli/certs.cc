@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "cli/json_text.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/ids.h"
 #include "lib/base/printable.h"
@@ -22,7 +23,7 @@
 namespace muster::cli {
 namespace {
 
-std::string Text(absl::Time time) {
+std::string TimeText(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
@@ -62,15 +63,16 @@ absl::StatusOr<int> Show(const CertsArguments& arguments, absl::Time now, std::o
   const bool signs = ReadAuthority(arguments.folder).ok();
   if (arguments.json) {
     const nlohmann::ordered_json json = {
-        {"name", ToUri(own.name)},          {"begins", Text(own.begins)},
-        {"ends", Text(own.ends)},           {"renews", Text(RenewAt(own))},
+        {"name", ToUri(own.name)},          {"begins", TimeText(own.begins)},
+        {"ends", TimeText(own.ends)},       {"renews", TimeText(RenewAt(own))},
         {"reached_by", content.reached_by}, {"signs", signs},
         {"of_use", verified.ok()}};
-    out << PrintableJson(json.dump()) << std::endl;
+    out << Text(json) << std::endl;
     return kExitDone;
   }
-  std::string text = absl::StrCat(ToUri(own.name), "\n  from  ", Text(own.begins), "\n  until ",
-                                  Text(own.ends), ", renewed from ", Text(RenewAt(own)), " on\n");
+  std::string text =
+      absl::StrCat(ToUri(own.name), "\n  from  ", TimeText(own.begins), "\n  until ",
+                   TimeText(own.ends), ", renewed from ", TimeText(RenewAt(own)), " on\n");
   if (!content.reached_by.empty())
     absl::StrAppend(&text, "  reached by ", absl::StrJoin(content.reached_by, ", "), "\n");
   if (signs) absl::StrAppend(&text, "  with the authority's key\n");
@@ -110,13 +112,13 @@ absl::StatusOr<int> InstallCertificate(const RemoteArguments& arguments, const R
   MUSTER_RETURN_IF_ERROR(Prefix("--identity", WriteIdentity(arguments.identity, own)));
   if (arguments.json) {
     nlohmann::ordered_json json = {
-        {"name", ToUri(own.name)}, {"folder", arguments.identity}, {"ends", Text(own.ends)}};
+        {"name", ToUri(own.name)}, {"folder", arguments.identity}, {"ends", TimeText(own.ends)}};
     if (!token.id.empty()) json["token_id"] = token.id;
-    out << PrintableJson(json.dump()) << std::endl;
+    out << Text(json) << std::endl;
     return kExitDone;
   }
   std::string text = absl::StrCat("The certificate ", ToUri(own.name), " is in ",
-                                  arguments.identity, ", until ", Text(own.ends), ".\n");
+                                  arguments.identity, ", until ", TimeText(own.ends), ".\n");
   if (!token.id.empty())
     absl::StrAppend(&text, "Its token ", token.id, " is in ", TokenFileIn(arguments.identity),
                     "; muster token revoke ", token.id, " ends both.\n");

@@ -139,7 +139,7 @@ class CertifyUserTest : public ::testing::Test {
     return response;
   }
   absl::StatusOr<int> Ask(RemoteArguments arguments) {
-    arguments.identity = folder_;
+    if (arguments.identity.empty()) arguments.identity = folder_;
     out_.str("");
     return CertifyUser(arguments,
                        RestClient([this](const std::string&, const std::string& target,
@@ -161,6 +161,14 @@ TEST_F(CertifyUserTest, PutsTheCertificateOfTheTokensUserIntoTheFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/token"));
   ASSERT_EQ(Ask({.user = "ada", .json = true}).value_or(-1), 0) << "the next one";
   EXPECT_EQ(nlohmann::json::parse(out_.str())["folder"], folder_);
+}
+
+// The folder is named by whoever asks, in any bytes.
+TEST_F(CertifyUserTest, TellsProgramsOfAFolderWhoseNameIsNotUtf8) {
+  const std::string folder = folder_ + "\xe9";
+  ASSERT_EQ(Ask({.identity = folder, .json = true}).value_or(-1), 0);
+  EXPECT_EQ(nlohmann::json::parse(out_.str())["folder"], folder_ + "\xef\xbf\xbd");
+  std::filesystem::remove_all(folder);
 }
 
 TEST_F(CertifyUserTest, MakesATokenFirstWhereARoleIsGiven) {

@@ -1,7 +1,6 @@
 #include "worker/commands/check_text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -11,6 +10,8 @@
 #include "lib/base/printable.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/wire/job_codec.h"
+#include "nlohmann/json.hpp"
+#include "worker/commands/json_text.h"
 #include "worker/runtime/check_syncs.h"
 
 namespace muster::worker {
@@ -146,7 +147,8 @@ std::string CheckAsText(const CheckReport& report) {
   if (report.initial) text += Line("initial", Printable(InitialLine(*report.initial)));
   text += Line("data", absl::StrCat(SamplesOf(report), ", content ",
                                     report.data_hash.substr(0, kShownHash)));
-  if (!report.left_out.empty()) text += Line("", absl::StrCat("left out: ", report.left_out));
+  if (!report.left_out.empty())
+    text += Line("", absl::StrCat("left out: ", Printable(report.left_out)));
   if (report.validation) {
     const CheckedValidation& validation = *report.validation;
     std::vector<std::string> values;
@@ -158,7 +160,7 @@ std::string CheckAsText(const CheckReport& report) {
                                         ", content ", validation.data_hash.substr(0, kShownHash),
                                         "; the first weights have ", absl::StrJoin(values, ", ")));
     if (!validation.left_out.empty())
-      text += Line("", absl::StrCat("left out: ", validation.left_out));
+      text += Line("", absl::StrCat("left out: ", Printable(validation.left_out)));
   }
   text += Line("steps", absl::StrCat(StepsOf(report), ", each of ", training.batch, " samples in ",
                                      Plural(training.lanes, "lane"), "; a worker computes ",
@@ -250,7 +252,7 @@ std::string CheckAsJson(const CheckReport& report) {
                                  {"told", g.is_told}});
   json["notes"] = report.notes;
   json["problems"] = report.problems;
-  return json.dump() + "\n";
+  return JsonText(json) + "\n";
 }
 
 }  // namespace muster::worker

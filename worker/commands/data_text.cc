@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,17 +11,15 @@
 #include "lib/base/printable.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/wire/job_codec.h"
+#include "nlohmann/json.hpp"
+#include "worker/commands/json_text.h"
 
 namespace muster::worker {
 namespace {
 
 using nlohmann::ordered_json;
 
-std::string Dump(const ordered_json& json) {
-  return PrintableJson(
-             json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
-         "\n";
-}
+std::string Dump(const ordered_json& json) { return JsonText(json) + "\n"; }
 
 std::string FormatOf(const JobSpec& spec) {
   const ordered_json data = ordered_json::parse(ToJson(spec)).value("data", ordered_json::object());

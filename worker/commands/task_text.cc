@@ -1,13 +1,14 @@
 #include "worker/commands/task_text.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
 #include "lib/wire/task_parameters.h"
+#include "nlohmann/json.hpp"
+#include "worker/commands/json_text.h"
 
 namespace muster::worker {
 namespace {
@@ -82,7 +83,7 @@ std::string TaskAsText(const ListedTask& task) {
   for (const TaskParameter& parameter : info.parameters) {
     const std::string allowed = AllowedOf(parameter);
     absl::StrAppend(&text, "  ", Printable(parameter.name), ": ",
-                    FromParameter(parameter.default_value).dump(), "\n      ",
+                    JsonText(FromParameter(parameter.default_value)), "\n      ",
                     NameOf(parameter.kind), allowed.empty() ? "" : ", " + Printable(allowed), ". ",
                     Printable(parameter.help), "\n");
   }
@@ -103,7 +104,7 @@ std::string TasksAsJson(const std::vector<ListedTask>& tasks) {
       one["parameters"].push_back(ToJson(parameter));
     json["tasks"].push_back(std::move(one));
   }
-  return json.dump() + "\n";
+  return JsonText(json) + "\n";
 }
 
 }  // namespace muster::worker

@@ -425,6 +425,15 @@ TEST(CheckTest, TellsOfEachTensorWhatItBeginsWith) {
   EXPECT_EQ(Check(spec, again, nullptr, {}).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// Names of files are any bytes.
+TEST(CheckTest, ANameThatIsNotUtf8IsToldToPrograms) {
+  CheckReport report = ReportOf(Fault::kNone);
+  report.left_out = "caf\xe9.txt, which is no image";
+  EXPECT_EQ(nlohmann::json::parse(CheckAsJson(report))["data_left_out"],
+            "caf\xef\xbf\xbd.txt, which is no image");
+  EXPECT_THAT(CheckAsText(report), HasSubstr("left out: caf?.txt"));
+}
+
 TEST(CheckTest, TheBytesOfTheDataAreTold) {
   CheckReport report = ReportOf(Fault::kNone);
   report.bytes = 1536;

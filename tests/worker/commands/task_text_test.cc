@@ -40,6 +40,17 @@ TEST(TaskTextTest, OneTaskIsToldWithItsParameters) {
             "      boolean. whether there is one\n");
 }
 
+TEST(TaskTextTest, WhatAPluginTellsNeedNotBeUtf8) {
+  TaskInfo info{.name = "odd", .help = "h\xe9"};
+  info.parameters = {TaskParameter::Text("a", "caf\xe9", {"caf\xe9", "tea"}, "d\xe9")};
+  const std::vector<ListedTask> tasks = {{info, "odd\xe9.so"}};
+  const auto json = nlohmann::json::parse(TasksAsJson(tasks));
+  EXPECT_EQ(json["tasks"][0]["plugin"], "odd\xef\xbf\xbd.so");
+  EXPECT_EQ(json["tasks"][0]["parameters"][0]["choices"][0], "caf\xef\xbf\xbd");
+  EXPECT_EQ(json["tasks"][0]["parameters"][0]["choices"][1], "tea");
+  EXPECT_THAT(TaskAsText(tasks[0]), HasSubstr("a: \"caf\xef\xbf\xbd\"\n"));
+}
+
 TEST(TaskTextTest, EveryTaskOfOursIsToldToPrograms) {
   std::vector<ListedTask> tasks;
   for (const TaskInfo& info : Tasks()) tasks.push_back({info, ""});
