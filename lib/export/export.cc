@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/bytes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/tensor_reader.h"
 #include "lib/domain/moving_average.h"
@@ -71,6 +73,18 @@ std::string Before(const TrainingSpec& training, int32_t slot) {
   return absl::StrCat("optimizer.", SlotName(training, slot), ".");
 }
 
+// Entries of a safetensors file have one name each, and so does what it says of itself.
+absl::Status CheckNames(const std::vector<SafetensorsEntry>& entries) {
+  std::set<std::string> names = {"__metadata__"};
+  for (const SafetensorsEntry& entry : entries)
+    if (!names.insert(entry.name).second)
+      return absl::FailedPreconditionError(
+          absl::StrCat("a file of safetensors would have two entries '", Cut(Printable(entry.name)),
+                       "'; write it with --format pt, which keeps the ",
+                       "model, its optimizer and the moving average apart"));
+  return absl::OkStatus();
+}
+
 absl::Status WriteSafetensors(const std::vector<ExportItem>& items, const Manifest& manifest,
                               const TrainingSpec& training, const ExportOptions& options,
                               Source& source, Appender& to) {
@@ -80,6 +94,7 @@ absl::Status WriteSafetensors(const std::vector<ExportItem>& items, const Manife
     entries.push_back(
         {Before(training, item.slot) + spec.name, spec.type, spec.shape, BytesOfItem(item)});
   }
+  MUSTER_RETURN_IF_ERROR(CheckNames(entries));
   std::vector<std::pair<std::string, std::string>> about = {
       {"format", "pt"},
       {"muster.job", manifest.job},

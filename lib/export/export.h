@@ -43,7 +43,8 @@ struct Exported {
 };
 
 // Appends the file to `to`, front to back. `training` is the manifest's. kDataLoss: a part of the
-// checkpoint is damaged; errors of `to` pass through, and those of AverageSlotOf.
+// checkpoint is damaged; kFailedPrecondition: the file would have two entries of one name, as where
+// a model has a module `ema`; errors of `to` pass through, and those of AverageSlotOf.
 absl::StatusOr<Exported> Export(const CheckpointFiles& files, const Manifest& manifest,
                                 const TrainingSpec& training, const ExportOptions& options,
                                 Appender& to);

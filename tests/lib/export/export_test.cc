@@ -190,6 +190,24 @@ TEST_F(ExportTest, TheMovingAverageMayStandInTheParametersPlace) {
   EXPECT_EQ(none.file, "");
 }
 
+// A model may have a module that is called as the moving average is.
+TEST_F(ExportTest, TwoEntriesOfOneNameAreRefused) {
+  const std::vector<TensorSpec> tensors = {{"fc.weight", {2, 2}}, {"ema.fc.weight", {2, 2}}};
+  const Layout layout = Layout::Make(tensors, kUglyChunkBytes).value();
+  const State state = MakeState(layout, 5);
+  manifest_ = *Save(*files_, layout, state, 1, 41, 2, kUglyChunkBytes, tensors);
+  training_.optimizer.kind = OptimizerKind::kRmsprop;
+  training_.ema_decay = 0.9;
+  InMemory memory;
+  const absl::Status refused = Write(ExportFormat::kSafetensors, true, memory).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("two entries 'ema.fc.weight'; "));
+  EXPECT_EQ(memory.file, "");
+  EXPECT_EQ(Write(ExportFormat::kSafetensors, false, memory).status(), absl::OkStatus());
+  InMemory pt;
+  EXPECT_EQ(Write(ExportFormat::kPt, true, pt).status(), absl::OkStatus());
+}
+
 // LARS with a moving average, so that it has the two slots of what was saved.
 TEST_F(ExportTest, LambAndLarsHaveTheNamesOfTimm) {
   const size_t items = PlanExport(layout_, 2).size();
