@@ -82,7 +82,6 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   parts.metrics = &process.metrics();
   parts.failpoints = &process.failpoints();
   parts.lanes = lanes.get();
-  std::string plugin;
   PrepareWords words(process);
   Preparing preparing;
   preparing.told = [&words](const PreparedSoFar& so_far) { words.Tell(so_far); };
@@ -92,11 +91,11 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
           std::shared_ptr<const SpoolMap> spool) -> absl::StatusOr<std::unique_ptr<Task>> {
     MUSTER_ASSIGN_OR_RETURN(
         MadeTask made, MakeAnyTask(training, part, plugin_folders, preparing, std::move(spool)));
-    plugin = made.plugin;
+    preparing.plugin = made.plugin;
     preparing.known = std::move(made.prepared);
     return std::move(made.task);
   };
-  parts.library_properties = [&] { return Properties(plugin, preparing.known); };
+  parts.library_properties = [&] { return Properties(preparing.plugin, preparing.known); };
   Trainer(std::move(parts)).Run();
   return absl::OkStatus();
 }

@@ -135,6 +135,7 @@ absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const TrainingSpec& tra
   PreparingLine line;
   Preparing preparing = PreparingFor(words, line);
   preparing.known = trained.prepared;
+  preparing.plugin = trained.plugin;
   absl::StatusOr<MadeTask> made =
       MakeAnyTask(training, DataPart::kValidation, words.plugin_folders, preparing);
   MUSTER_RETURN_IF_ERROR(Prefix("validation", made.status()));

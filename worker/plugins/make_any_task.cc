@@ -34,6 +34,14 @@ absl::Status NoSuchTask(const std::string& name, const std::vector<std::string>&
   return absl::FailedPreconditionError(text);
 }
 
+absl::Status HasChanged(const std::string& what) {
+  return absl::AbortedError(absl::StrCat(what, " changed while this worker prepared; start again"));
+}
+
+bool IsOfThisJob(const MadeTask& made, const Preparing& preparing) {
+  return preparing.plugin.empty() || preparing.plugin == made.plugin;
+}
+
 absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given, DataPart part,
                                 const Preparing& preparing, std::shared_ptr<const SpoolMap> spool) {
   const TaskInfo& info = plugin.type.info;
@@ -46,6 +54,8 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
   MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};
+  if (plugin.has_changed || !IsOfThisJob(made, preparing))
+    return HasChanged(absl::StrCat("plug-in ", plugin.file));
   preparing.enters(absl::StrCat("task ", info.name, " of plug-in ", plugin.file));
   absl::StatusOr<PreparedPtr> prepared = PrepareTask(plugin, options, preparing);
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), prepared.status()));
@@ -85,6 +95,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
       return absl::FailedPreconditionError(
           absl::StrCat("parameters.file: ", found.status().message()));
     made.plugin = absl::StrCat(*name, " sha256:", found->hash);
+    if (!IsOfThisJob(made, preparing)) return HasChanged(found->path);
     preparing.enters(absl::StrCat("task ", info.name, " with ", found->path));
     file = {found->path, std::move(found->bytes)};
   }

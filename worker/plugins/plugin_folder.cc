@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <map>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/domain/job.h"
 #include "lib/domain/labels.h"
@@ -110,12 +112,33 @@ absl::StatusOr<std::vector<TaskType>> TasksOf(const Plugin& plugin) {
   return tasks;
 }
 
+// What this process loaded first under each path: it stays loaded, and dlopen gives the same code
+// again for a path that it knows. As long as the process; any thread.
+class LoadedFirst {
+ public:
+  // `now`: of what lies there.
+  std::string HashOf(const std::string& path, const std::string& now) {
+    const MutexLock lock(mutex_);
+    return hashes_.try_emplace(path, now).first->second;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::string> hashes_ ABSL_GUARDED_BY(mutex_);
+};
+
+LoadedFirst& OfThisProcess() {
+  static auto& loaded = *new LoadedFirst;
+  return loaded;
+}
+
 struct Loaded {
+  std::string hash;  // of the file whose code it is
   std::vector<TaskType> types;
   SetHashListener set_hash_listener = nullptr;
 };
 
-absl::StatusOr<Loaded> Load(const std::string& path) {
+absl::StatusOr<Loaded> Load(const std::string& path, const std::string& hash) {
   // What it needs of others is found now, not in the middle of a step.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -123,6 +146,7 @@ absl::StatusOr<Loaded> Load(const std::string& path) {
     absl::ConsumePrefix(&why, path + ": ");  // whoever tells of it names the file
     return absl::InvalidArgumentError(absl::StrCat("it cannot be loaded: ", why));
   }
+  Loaded loaded{.hash = OfThisProcess().HashOf(path, hash), .types = {}};
   const auto entry = reinterpret_cast<const Plugin* (*)()>(dlsym(library, "muster_plugin"));
   if (entry == nullptr)
     return absl::InvalidArgumentError(
@@ -130,15 +154,14 @@ absl::StatusOr<Loaded> Load(const std::string& path) {
         "muster/plugin.h makes one)");
   const Plugin* plugin = entry();
   if (plugin == nullptr) return absl::InvalidArgumentError("its muster_plugin returns nothing");
-  Loaded loaded;
   MUSTER_ASSIGN_OR_RETURN(loaded.types, TasksOf(*plugin));
   loaded.set_hash_listener = reinterpret_cast<SetHashListener>(dlsym(library, kSetHashListener));
   return loaded;
 }
 
-absl::StatusOr<Loaded> LoadGuarded(const std::string& path) {
+absl::StatusOr<Loaded> LoadGuarded(const std::string& path, const std::string& hash) {
   try {
-    return Load(path);
+    return Load(path, hash);
   } catch (const std::exception& thrown) {
     return absl::InvalidArgumentError(absl::StrCat("it throws when it is loaded: ", thrown.what()));
   } catch (...) {
@@ -148,7 +171,7 @@ absl::StatusOr<Loaded> LoadGuarded(const std::string& path) {
 
 absl::Status AddFile(const std::string& path, FoundPlugins& found) {
   MUSTER_ASSIGN_OR_RETURN(const std::string hash, HashOf(path));
-  MUSTER_ASSIGN_OR_RETURN(Loaded loaded, LoadGuarded(path));
+  MUSTER_ASSIGN_OR_RETURN(Loaded loaded, LoadGuarded(path, hash));
   std::vector<TaskType>& types = loaded.types;
   MUSTER_ASSIGN_OR_RETURN(const std::string hash_after, HashOf(path));
   if (hash != hash_after) return absl::InvalidArgumentError("it changed while it was loaded");
@@ -158,7 +181,11 @@ absl::Status AddFile(const std::string& path, FoundPlugins& found) {
         return absl::InvalidArgumentError(
             absl::StrCat("its task ", type.info.name, " is one of ", other.file, ", too"));
   for (TaskType& type : types)
-    found.tasks.push_back({std::move(type), path, hash, loaded.set_hash_listener});
+    found.tasks.push_back({.type = std::move(type),
+                           .file = path,
+                           .hash = loaded.hash,
+                           .has_changed = loaded.hash != hash,
+                           .set_hash_listener = loaded.set_hash_listener});
   return absl::OkStatus();
 }
 

@@ -17,7 +17,8 @@ namespace muster::worker {
 struct PluginTask {
   TaskType type;
   std::string file;                             // of the plug-in
-  std::string hash;                             // SHA-256 of that file
+  std::string hash;                             // SHA-256 of that file, when it was loaded
+  bool has_changed = false;                     // another one lies there since
   SetHashListener set_hash_listener = nullptr;  // of what it links; null: it opens no data set
 };
 
@@ -27,7 +28,8 @@ struct FoundPlugins {
   std::vector<std::string> refused;  // files that bring none, each with the reason, for people
 };
 
-// Loads each *.so of each folder, in the order given and in name order; they stay loaded. A file or
+// Loads each *.so of each folder, in the order given and in name order; they stay loaded, and the
+// code of a path is that which this process loaded first, whatever lies there later. A file or
 // a folder that others than its owner and group may write to is refused, as is one that was built
 // against something else, or a task of a name that is there already. kInvalidArgument: a folder
 // that cannot be read. `enters` is told before code of each file runs, as of Preparing.

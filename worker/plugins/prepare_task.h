@@ -19,7 +19,10 @@ struct Preparing {
   std::function<bool()> may_wait = [] { return true; };
   // Told before code of others runs: "task mlp of plug-in /opt/mlp.so".
   std::function<void(const std::string& what)> enters = [](const std::string&) {};
-  PreparedPtr known{};  // what was prepared for the same job before, for another part of its data
+  // Of the task that was made for the same job before, for another part of its data: what was
+  // prepared for it, and MadeTask::plugin.
+  PreparedPtr known{};
+  std::string plugin{};
 };
 
 // `options` are those that the task is made with. Null: it prepares nothing. kFailedPrecondition:

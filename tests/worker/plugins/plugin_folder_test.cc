@@ -155,6 +155,47 @@ TEST_F(MakeAnyTaskTest, FindsItInAPlugin) {
   EXPECT_THAT(made->plugin, testing::MatchesRegex("a.so sha256:[0-9a-f]+"));
 }
 
+// As who builds it anew does: another file under the same name. What was loaded stays loaded.
+TEST_F(MakeAnyTaskTest, APluginThatChangedSinceItWasLoadedIsNotTakenForTheNewOne) {
+  const std::string file = Put("NONE", "a.so");
+  const auto before = Make("odd");
+  ASSERT_TRUE(before.ok()) << before.status();
+  std::filesystem::remove(file);
+  Put("NONE", "a.so");
+  std::ofstream(file, std::ios::app) << "built anew";
+  const auto found = LoadPlugins({folder_});
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_EQ(found->tasks.size(), 1u);
+  EXPECT_TRUE(found->tasks[0].has_changed);
+  EXPECT_EQ("a.so sha256:" + found->tasks[0].hash, before->plugin) << "of the code that would run";
+  const absl::Status after = Make("odd").status();
+  EXPECT_EQ(after.code(), absl::StatusCode::kAborted) << after;
+  EXPECT_EQ(std::string(after.message()),
+            "plug-in " + file + " changed while this worker prepared; start again");
+  EXPECT_TRUE(Make("counting").ok()) << "it is no matter of a job that does not use it";
+  std::filesystem::remove(file);
+  Put("NONE", "a.so");
+  const auto again = Make("odd");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->plugin, before->plugin);
+}
+
+TEST_F(MakeAnyTaskTest, AFileOfTorchScriptIsTheSameForAllPartsOfAJob) {
+  std::ofstream(folder_ + "/net.pt") << "abc";
+  TrainingSpec training;
+  training.task = "torchscript";
+  training.parameters = {{"file", std::string("net.pt")}};
+  Preparing preparing;
+  preparing.plugin = "net.pt sha256:" + FindOperatorFile("net.pt", {folder_}, 3)->hash;
+  const auto make = [&] {
+    return MakeAnyTask(training, DataPart::kTraining, {folder_}, preparing).status();
+  };
+  EXPECT_FALSE(absl::IsAborted(make())) << make();
+  std::ofstream(folder_ + "/net.pt") << "abd";
+  EXPECT_TRUE(absl::IsAborted(make())) << make();
+  EXPECT_THAT(std::string(make().message()), HasSubstr("net.pt changed while this worker"));
+}
+
 // Which tasks prepare is seen from the class.
 struct Plain : OddTask {
   using OddTask::OddTask;
@@ -239,6 +280,17 @@ TEST_F(PreparingTest, WhatWasPreparedForTheSameJobIsNotLookedForAgain) {
   const auto second = Make(DataPart::kValidation);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->prepared, first->prepared);
+}
+
+// What the one before prepared is not given to the one that took its place.
+TEST_F(PreparingTest, WhatWasPreparedIsForThePluginThatPreparedIt) {
+  const auto first = Make();
+  ASSERT_TRUE(first.ok()) << first.status();
+  preparing_.known = first->prepared;
+  preparing_.plugin = first->plugin;
+  EXPECT_TRUE(Make(DataPart::kValidation).ok());
+  preparing_.plugin = "preparing.so sha256:0";
+  EXPECT_TRUE(absl::IsAborted(Make(DataPart::kValidation).status()));
 }
 
 TEST_F(PreparingTest, ErrorsNameThePluginTheTaskAndWhatIsWrong) {
