@@ -99,7 +99,9 @@ bool IsForValidation(const DataSpec& data, uint64_t id);
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
                                                      DataPart part = DataPart::kTraining);
 
-// The one that a task's samples come from: options.data, of options.part.
+// The one that a task's samples come from: options.data, of options.part. In files of
+// options.validation_paths columns and names of classes are those of options.data.paths, which are
+// read for it, too. kDataLoss: those have no such name.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options);
 
 // Of the samples of a data set of one's own those that are of options.part. They get numbers of

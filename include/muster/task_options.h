@@ -105,7 +105,7 @@ struct TaskOptions {
   // A job with validation makes its task once more, with kValidation: its samples are then those of
   // `validation_paths`, or, where there are none, what data.validation_share leaves for it. The
   // tensors are to be the same, and so whatever is made of the training data alone, such as a
-  // tokenizer.
+  // tokenizer, or the numbers of names of classes.
   DataPart part = DataPart::kTraining;
   std::vector<std::string> validation_paths{};
   // The folder that TaskType::prepare has filled; empty: the task has no such function.

@@ -12,18 +12,23 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/csv_rows.h"
 #include "lib/data/formats.h"
 #include "lib/data/held_files.h"
 #include "lib/domain/tensor_type.h"
+#include "lib/kernels/sha256.h"
 
 namespace muster {
 namespace {
 
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr uint64_t kNameCosts = 96;  // bytes that the name of a class takes beside its own
+
+constexpr int64_t kMostInFloat = int64_t{1} << 24;     // above it two classes would become one
+constexpr uint64_t kHeaderBytes = uint64_t{64} << 10;  // in which a header is looked for first
 
 // The names in a column of data.classes. They are numbered in byte-wise order once all are known;
 // where all are whole numbers from 0, each stands for itself.
@@ -40,16 +45,38 @@ class Classes {
   // By order of appearance.
   std::vector<int64_t> Final() const {
     std::vector<int64_t> final(numbers_.size());
-    const bool themselves = std::all_of(numbers_.begin(), numbers_.end(), [](const auto& named) {
-      return WholeNumber(named.first).has_value();
-    });
+    const bool themselves = StandForThemselves();
     int64_t place = 0;
     for (const auto& [name, appeared] : numbers_)
       final[static_cast<size_t>(appeared)] = themselves ? *WholeNumber(name) : place++;
     return final;
   }
 
+  // Once all are known: NumberOf tells numbers from then on.
+  void Settle() {
+    themselves_ = StandForThemselves();
+    int32_t place = 0;
+    for (auto& [name, number] : numbers_) number = place++;
+  }
+  // Nothing: the name has none. One that stands for itself need not be among those that are known.
+  std::optional<int64_t> NumberOf(absl::string_view name) const {
+    if (themselves_) return WholeNumber(std::string(name));
+    const auto found = numbers_.find(std::string(name));
+    return found == numbers_.end() ? std::nullopt : std::optional<int64_t>(found->second);
+  }
+
+  void AddTo(Sha256& hash) const {
+    for (const auto& [name, number] : numbers_)
+      hash.Update(BytesOf(absl::StrCat(name.size(), ":", name)));
+    hash.Update(BytesOf(absl::string_view("\n")));
+  }
+
  private:
+  bool StandForThemselves() const {
+    return std::all_of(numbers_.begin(), numbers_.end(),
+                       [](const auto& named) { return WholeNumber(named.first).has_value(); });
+  }
+
   static std::optional<int64_t> WholeNumber(const std::string& name) {
     int64_t number = 0;
     if (!absl::SimpleAtoi(name, &number) || number < 0 || absl::StrCat(number) != name ||
@@ -59,19 +86,42 @@ class Classes {
   }
 
   std::map<std::string, int32_t> numbers_;
+  bool themselves_ = false;
 };
 
 // The columns that are used, of all files: inputs in their order, and the label last.
 class Table {
  public:
-  explicit Table(const DataSpec& data) : data_(data) {}
+  // `trained`: columns and names of classes are those of this one, which outlives it; nullptr: its
+  // own.
+  explicit Table(const DataSpec& data, const Table* trained = nullptr)
+      : data_(data), trained_(trained) {}
+
+  // Columns and names of classes alone, which another one is to have, too.
+  absl::Status LearnNames(const DataFiles& files) {
+    if (data_.classes.empty()) {
+      for (size_t i = 0; i < files.size() && names_.empty(); ++i)
+        MUSTER_RETURN_IF_ERROR(AddHeader(*files[i].source));
+      return absl::OkStatus();
+    }
+    names_alone_ = true;
+    for (const DataFile& file : files) MUSTER_RETURN_IF_ERROR(Add(*file.source));
+    for (Classes& named : named_) named.Settle();
+    return absl::OkStatus();
+  }
+  std::string HashOfNames() const {
+    Sha256 hash;
+    for (const std::string& name : names_)
+      hash.Update(BytesOf(absl::StrCat(name.size(), ":", name)));
+    for (const Classes& named : named_) named.AddTo(hash);
+    return hash.HexFinish();
+  }
 
   absl::Status Add(const ByteSource& file) {
     DataMemory memory;
     MUSTER_RETURN_IF_ERROR(memory.Take(file.name(), file.size()));
     MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, 0, file.size()));
-    CsvRows rows(text, data_.delimiter[0],
-                 absl::StartsWith(text, kByteOrderMark) ? kByteOrderMark.size() : 0);
+    CsvRows rows(text, data_.delimiter[0], BeginOf(text));
     std::vector<size_t> places;  // of the columns that are used, in the file
     size_t width = 0;
     while (true) {
@@ -99,7 +149,7 @@ class Table {
     if (inputs == 0)
       return absl::FailedPreconditionError("data.columns: there is no column but the label");
     for (size_t column = 0; column < names_.size(); ++column)
-      if (is_class_[column]) MUSTER_RETURN_IF_ERROR(Number(column));
+      if (is_class_[column] && trained_ == nullptr) MUSTER_RETURN_IF_ERROR(Number(column));
     const DataField input{"input", TypeOf(0), {static_cast<int64_t>(inputs)}};
     MUSTER_RETURN_IF_ERROR(AddPart(
         arrays, input, false,
@@ -125,6 +175,27 @@ class Table {
   }
   TensorType TypeOf(size_t column) const {
     return is_whole_[column] ? TensorType::kInt64 : TensorType::kFloat32;
+  }
+
+  // Where a second row begins in what was read of the file, the first is whole.
+  absl::Status AddHeader(const ByteSource& file) {
+    for (uint64_t bytes = kHeaderBytes;; bytes *= 2) {
+      MUSTER_ASSIGN_OR_RETURN(const std::string text,
+                              ReadString(file, 0, std::min(bytes, file.size())));
+      CsvRows rows(text, data_.delimiter[0], BeginOf(text));
+      const absl::StatusOr<bool> more = rows.Next();
+      const bool has_row = more.ok() && *more;
+      const std::vector<std::string> header =
+          has_row ? Header(rows.cells()) : std::vector<std::string>();
+      const bool is_all = bytes >= file.size();
+      if (!is_all && !(has_row && rows.Next().value_or(false))) continue;
+      if (!more.ok()) return Prefix(file.name(), more.status());
+      return has_row ? Choose(header) : absl::OkStatus();
+    }
+  }
+
+  static size_t BeginOf(absl::string_view text) {
+    return absl::StartsWith(text, kByteOrderMark) ? kByteOrderMark.size() : 0;
   }
 
   std::vector<std::string> Header(absl::Span<const absl::string_view> cells) const {
@@ -161,6 +232,7 @@ class Table {
     names_ = data_.columns.empty() ? header : data_.columns;
     std::erase(names_, data_.label);
     if (has_label()) names_.push_back(data_.label);
+    if (trained_ != nullptr) names_ = trained_->names_;
     for (const std::string& name : names_)
       is_class_.push_back(std::find(data_.classes.begin(), data_.classes.end(), name) !=
                           data_.classes.end());
@@ -198,18 +270,18 @@ class Table {
 
   absl::Status AddRow(const ByteSource& file, const CsvRows& rows,
                       const std::vector<size_t>& places) {
+    if (names_alone_) return AddNames(file, rows, places);
     MUSTER_RETURN_IF_ERROR(memory_.Take(file.name(), row_bytes_));
     for (size_t i = 0; i < places.size(); ++i) {
       const absl::string_view cell = absl::StripAsciiWhitespace(rows.cells()[places[i]]);
       std::string& cells = IsLabel(i) ? labels_ : inputs_;
       float number = 0;
       if (is_class_[i]) {
-        const size_t names = named_[i].size();
-        const int32_t named = named_[i].Add(cell);
-        if (named_[i].size() > names)
-          MUSTER_RETURN_IF_ERROR(memory_of_names_.Take(file.name(), kNameCosts + cell.size()));
+        MUSTER_ASSIGN_OR_RETURN(const int64_t named, trained_ == nullptr
+                                                         ? AddName(file, i, cell)
+                                                         : TrainedNumber(file, rows, i, cell));
         if (is_whole_[i])
-          Append(cells, int64_t{named});
+          Append(cells, named);
         else
           Append(cells, static_cast<float>(named));
       } else if (ReadNumber(cell, number)) {
@@ -230,6 +302,42 @@ class Table {
     return absl::OkStatus();
   }
 
+  absl::Status AddNames(const ByteSource& file, const CsvRows& rows,
+                        const std::vector<size_t>& places) {
+    for (size_t i = 0; i < places.size(); ++i)
+      if (is_class_[i])
+        MUSTER_RETURN_IF_ERROR(
+            AddName(file, i, absl::StripAsciiWhitespace(rows.cells()[places[i]])).status());
+    return absl::OkStatus();
+  }
+
+  // Its place in the order of appearance.
+  absl::StatusOr<int64_t> AddName(const ByteSource& file, size_t column, absl::string_view name) {
+    const size_t names = named_[column].size();
+    const int32_t named = named_[column].Add(name);
+    if (named_[column].size() > names)
+      MUSTER_RETURN_IF_ERROR(memory_of_names_.Take(file.name(), kNameCosts + name.size()));
+    return named;
+  }
+
+  absl::StatusOr<int64_t> TrainedNumber(const ByteSource& file, const CsvRows& rows, size_t column,
+                                        absl::string_view name) const {
+    const std::optional<int64_t> number = trained_->named_[column].NumberOf(name);
+    if (!number)
+      return BadRow(file, rows,
+                    absl::StrCat("column '", names_[column], "': '", name.substr(0, 40),
+                                 "' is no class of this column in data.paths, and so the model "
+                                 "does not know it"));
+    if (!is_whole_[column] && *number > kMostInFloat) return TooLarge(column, *number);
+    return *number;
+  }
+
+  absl::Status TooLarge(size_t column, int64_t number) const {
+    return absl::DataLossError(
+        absl::StrCat("data.classes: column '", names_[column], "' has a class of number ", number,
+                     "; at most 2^24 is allowed where other columns of the input are no classes"));
+  }
+
   // The numbers of names are known only at the end.
   absl::Status Number(size_t column) {
     const std::vector<int64_t> final = named_[column].Final();
@@ -240,12 +348,8 @@ class Table {
       Renumber<int64_t>(final, place, width, cells);
       return absl::OkStatus();
     }
-    // A float is exact up to 2^24; above it two classes would become one.
     const int64_t most = *std::max_element(final.begin(), final.end());
-    if (most > (int64_t{1} << 24))
-      return absl::DataLossError(absl::StrCat(
-          "data.classes: column '", names_[column], "' has a class of number ", most,
-          "; at most 2^24 is allowed where other columns of the input are no classes"));
+    if (most > kMostInFloat) return TooLarge(column, most);
     Renumber<float>(final, place, width, cells);
     return absl::OkStatus();
   }
@@ -289,6 +393,8 @@ class Table {
   }
 
   const DataSpec& data_;
+  const Table* const trained_;
+  bool names_alone_ = false;
   std::vector<std::string> names_;
   std::vector<bool> is_class_;        // by name
   std::vector<bool> is_whole_;        // by name: its cells are held as int64_t, and not as float
@@ -301,14 +407,15 @@ class Table {
   uint64_t rows_ = 0;
 };
 
-}  // namespace
-
-absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data) {
+absl::Status CheckDelimiter(const DataSpec& data) {
   if (data.delimiter.size() != 1 || data.delimiter == "\"" || data.delimiter == "\n" ||
       data.delimiter == "\r")
     return absl::FailedPreconditionError(
         absl::StrCat("data.delimiter: '", data.delimiter, "' is no character that can part cells"));
-  Table table(data);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StoredSet> Opened(Table table, const DataFiles& files, const DataSpec& data) {
   std::vector<SourcePtr> sources;
   for (const DataFile& file : files) {
     MUSTER_RETURN_IF_ERROR(table.Add(*file.source));
@@ -318,6 +425,23 @@ absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data) 
                           std::move(table).Finish(CheckInTurn(std::move(sources))));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set, MakeArraySet(std::move(arrays)));
   return StoredSet{std::move(set), !data.label.empty()};
+}
+
+}  // namespace
+
+absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data) {
+  MUSTER_RETURN_IF_ERROR(CheckDelimiter(data));
+  return Opened(Table(data), files, data);
+}
+
+absl::StatusOr<StoredSet> OpenCsvToMeasure(const DataFiles& files, const DataFiles& trained,
+                                           const DataSpec& data) {
+  MUSTER_RETURN_IF_ERROR(CheckDelimiter(data));
+  Table names(data);
+  MUSTER_RETURN_IF_ERROR(names.LearnNames(trained));
+  MUSTER_ASSIGN_OR_RETURN(StoredSet stored, Opened(Table(data, &names), files, data));
+  stored.names = names.HashOfNames();
+  return stored;
 }
 
 }  // namespace muster

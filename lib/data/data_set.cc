@@ -53,10 +53,35 @@ absl::StatusOr<std::unique_ptr<DataSet>> Part(std::unique_ptr<DataSet> set, cons
   return PartOfSet(std::move(set), data, part == DataPart::kValidation);
 }
 
+bool HasFilesToMeasure(const TaskOptions& options) {
+  return options.part == DataPart::kValidation && !options.validation_paths.empty();
+}
+
 // Files that are for measuring alone are measured with, all of them.
 DataPart PartIn(const TaskOptions& options) {
-  const bool has_files = options.part == DataPart::kValidation && !options.validation_paths.empty();
-  return has_files ? DataPart::kAll : options.part;
+  return HasFilesToMeasure(options) ? DataPart::kAll : options.part;
+}
+
+// `trained_with`: as OpenStoredData has it.
+absl::StatusOr<std::unique_ptr<DataSet>> Open(const DataSpec& data, uint64_t seed, DataPart part,
+                                              const std::vector<std::string>& trained_with) {
+  MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data, trained_with));
+  const bool quick = data.verify == VerifyData::kQuick;
+  Hashing hashing{.finds = quick,
+                  .keeps = quick,
+                  .folder = quick ? KeptHashFolder() : "",
+                  .now = absl::GetCurrentTimeNanos()};
+  if (hash_listener != nullptr) {
+    hashing.so_far = hash_listener->told;
+    hashing.may_wait = hash_listener->may_wait;
+    hashing.quiet_for = hash_listener->quiet_for;
+  }
+  MUSTER_RETURN_IF_ERROR(GiveHash(opened, data, hashing).status());
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, Prepare(std::move(opened.stored), data,
+                                                                seed, part == DataPart::kTraining));
+  if (!opened.left_out.empty())
+    set = std::make_unique<WithLeftOut>(std::move(set), std::move(opened.left_out));
+  return Part(std::move(set), data, part);
 }
 
 }  // namespace
@@ -105,23 +130,7 @@ bool IsForValidation(const DataSpec& data, uint64_t id) {
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
                                                      DataPart part) {
   if (IsLive(data)) return OpenStream(data, seed, part, nullptr);
-  MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
-  const bool quick = data.verify == VerifyData::kQuick;
-  Hashing hashing{.finds = quick,
-                  .keeps = quick,
-                  .folder = quick ? KeptHashFolder() : "",
-                  .now = absl::GetCurrentTimeNanos()};
-  if (hash_listener != nullptr) {
-    hashing.so_far = hash_listener->told;
-    hashing.may_wait = hash_listener->may_wait;
-    hashing.quiet_for = hash_listener->quiet_for;
-  }
-  MUSTER_RETURN_IF_ERROR(GiveHash(opened, data, hashing).status());
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DataSet> set, Prepare(std::move(opened.stored), data,
-                                                                seed, part == DataPart::kTraining));
-  if (!opened.left_out.empty())
-    set = std::make_unique<WithLeftOut>(std::move(set), std::move(opened.left_out));
-  return Part(std::move(set), data, part);
+  return Open(data, seed, part, {});
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataField>& fields,
@@ -154,7 +163,9 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {
   const DataSpec data = options.DataOfPart();
   if (IsLive(data)) return OpenStream(data, options.seed, PartIn(options), options.spool);
-  return OpenDataSet(data, options.seed, PartIn(options));
+  const bool has_files = HasFilesToMeasure(options);
+  return Open(data, options.seed, PartIn(options),
+              has_files ? options.data.paths : std::vector<std::string>());
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> PartOfDataSet(std::unique_ptr<DataSet> whole,

@@ -23,6 +23,10 @@ using DataFiles = std::vector<DataFile>;
 struct FormatRule {
   DataFormat format;
   absl::StatusOr<StoredSet> (*open)(const DataFiles& files, const DataSpec& data);
+  // Of files that a model is measured with: columns and names of classes are those of `trained`,
+  // the files that it was trained with. nullptr: files of this format have none.
+  absl::StatusOr<StoredSet> (*open_to_measure)(const DataFiles& files, const DataFiles& trained,
+                                               const DataSpec& data) = nullptr;
 };
 
 // nullptr: none; text is read by ReadCorpus.
@@ -31,6 +35,9 @@ const FormatRule* FindFormat(DataFormat format);
 // RFC 4180, of numbers and, in the columns of data.classes, names: "input" of the columns' number,
 // float32, or int64 where all of them are classes; and the label. The cells are held in memory.
 absl::StatusOr<StoredSet> OpenCsv(const DataFiles& files, const DataSpec& data);
+// kDataLoss: a name that is in none of `trained`, which are read for their names once more.
+absl::StatusOr<StoredSet> OpenCsvToMeasure(const DataFiles& files, const DataFiles& trained,
+                                           const DataSpec& data);
 // .npy and .npz: NumPy, "NEP 1" and zip's APPNOTE. The key of a .npy is its name without ending.
 absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data);
 // https://huggingface.co/docs/safetensors, "Format".
@@ -48,6 +55,9 @@ absl::StatusOr<StoredSet> OpenCifar10(const DataFiles& files, const DataSpec& da
 absl::StatusOr<StoredSet> OpenCifar100(const DataFiles& files, const DataSpec& data);
 // JPEG and PNG: "image", and as "label" the number of its folder among all, by name.
 absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data);
+// kDataLoss: a folder of a name that is none in `trained`.
+absl::StatusOr<StoredSet> OpenImagesToMeasure(const DataFiles& files, const DataFiles& trained,
+                                              const DataSpec& data);
 // Samples of a stream in files, as a folder of one has them: data.fields side by side, and nothing
 // else. kDataLoss: a file ends within a sample.
 absl::StatusOr<StoredSet> OpenStreamFiles(const DataFiles& files, const DataSpec& data);

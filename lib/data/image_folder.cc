@@ -1,10 +1,12 @@
-#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
+#include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/formats.h"
 #include "lib/data/image_set.h"
+#include "lib/kernels/sha256.h"
 
 namespace muster {
 namespace {
@@ -15,9 +17,7 @@ std::string ClassOf(const WalkedFile& file) {
   return file.below.has_parent_path() ? file.below.begin()->string() : "";
 }
 
-}  // namespace
-
-absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data) {
+absl::StatusOr<std::set<std::string>> ClassesIn(const DataFiles& files) {
   std::set<std::string> classes;
   for (const DataFile& file : files) {
     const std::string name = ClassOf(file.place);
@@ -27,14 +27,44 @@ absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& dat
                  "classes, and images lie in them");
     classes.insert(name);
   }
+  return classes;
+}
+
+absl::StatusOr<StoredSet> Opened(const DataFiles& files, const std::set<std::string>& classes,
+                                 const DataSpec& data) {
+  std::map<absl::string_view, int64_t> numbers;
+  for (const std::string& name : classes)
+    numbers.emplace(name, static_cast<int64_t>(numbers.size()));
   std::vector<EncodedImage> images;
-  for (const DataFile& file : files) {
-    const auto label = std::distance(classes.begin(), classes.find(ClassOf(file.place)));
-    images.push_back({file.source, label});
-  }
+  for (const DataFile& file : files)
+    images.push_back({file.source, numbers.at(ClassOf(file.place))});
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
                           MakeImageSet(std::move(images), true, data));
   return StoredSet{std::move(set), true, true};
+}
+
+}  // namespace
+
+absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data) {
+  MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> classes, ClassesIn(files));
+  return Opened(files, classes, data);
+}
+
+absl::StatusOr<StoredSet> OpenImagesToMeasure(const DataFiles& files, const DataFiles& trained,
+                                              const DataSpec& data) {
+  MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> classes, ClassesIn(trained));
+  MUSTER_RETURN_IF_ERROR(ClassesIn(files).status());
+  for (const DataFile& file : files)
+    if (const std::string name = ClassOf(file.place); classes.count(name) == 0)
+      return Bad(*file.source, absl::StrCat("its folder '", name.substr(0, 100),
+                                            "' is no class in data.paths, and so the model does "
+                                            "not know it"));
+  MUSTER_ASSIGN_OR_RETURN(StoredSet stored, Opened(files, classes, data));
+  Sha256 hash;
+  for (const std::string& name : classes)
+    hash.Update(BytesOf(absl::StrCat(name.size(), ":", name)));
+  stored.names = hash.HexFinish();
+  return stored;
 }
 
 }  // namespace muster

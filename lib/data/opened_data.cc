@@ -17,7 +17,7 @@
 namespace muster {
 namespace {
 
-constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv},
+constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv, OpenCsvToMeasure},
                                    {DataFormat::kNumpy, OpenNumpy},
                                    {DataFormat::kSafetensors, OpenSafetensors},
                                    {DataFormat::kPt, OpenPt},
@@ -25,7 +25,7 @@ constexpr FormatRule kFormats[] = {{DataFormat::kCsv, OpenCsv},
                                    {DataFormat::kIdx, OpenIdx},
                                    {DataFormat::kCifar10, OpenCifar10},
                                    {DataFormat::kCifar100, OpenCifar100},
-                                   {DataFormat::kImages, OpenImages},
+                                   {DataFormat::kImages, OpenImages, OpenImagesToMeasure},
                                    {DataFormat::kWebDataset, OpenWebDataset},
                                    {DataFormat::kStream, OpenStreamFiles}};
 
@@ -57,6 +57,29 @@ std::string About(const std::vector<FileStamp>& files) {
   return absl::StrCat(files.size(), " files, ", bytes, " bytes, the first is ", files.front().path);
 }
 
+struct Found {
+  DataFiles files;
+  std::vector<FileStamp> stamps;  // as they were before they were opened
+  std::string left_out;
+};
+
+absl::StatusOr<Found> FilesOf(const DataSpec& data) {
+  Found found;
+  const auto take = [&](const WalkedFile& walked) -> std::string {
+    absl::StatusOr<FileStamp> stamp = StampOf(walked.path.string(), walked.below.string());
+    if (!stamp.ok()) return std::string(stamp.status().message());
+    absl::StatusOr<SourcePtr> source = FileSource(walked.path.string());
+    if (!source.ok()) return std::string(source.status().message());
+    found.stamps.push_back(*std::move(stamp));
+    found.files.push_back({*std::move(source), walked});
+    return "";
+  };
+  MUSTER_ASSIGN_OR_RETURN(found.left_out, WalkFiles(
+                                              data, [] { return false; }, take));
+  if (found.files.empty()) return NothingIn(data, "no file");
+  return found;
+}
+
 }  // namespace
 
 const FormatRule* FindFormat(DataFormat format) {
@@ -65,24 +88,24 @@ const FormatRule* FindFormat(DataFormat format) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data) {
+absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data,
+                                          const std::vector<std::string>& trained_with) {
   const FormatRule* format = FindFormat(data.format);
   if (format == nullptr) return OpenText(data);
-  OpenedData opened;
-  DataFiles files;
-  const auto take = [&](const WalkedFile& walked) -> std::string {
-    absl::StatusOr<FileStamp> stamp = StampOf(walked.path.string(), walked.below.string());
-    if (!stamp.ok()) return std::string(stamp.status().message());
-    absl::StatusOr<SourcePtr> source = FileSource(walked.path.string());
-    if (!source.ok()) return std::string(source.status().message());
-    opened.files.push_back(*std::move(stamp));
-    files.push_back({*std::move(source), walked});
-    return "";
-  };
-  MUSTER_ASSIGN_OR_RETURN(opened.left_out, WalkFiles(
-                                               data, [] { return false; }, take));
-  if (files.empty()) return NothingIn(data, "no file");
-  absl::StatusOr<StoredSet> stored = format->open(files, data);
+  MUSTER_ASSIGN_OR_RETURN(Found found, FilesOf(data));
+  OpenedData opened{.files = std::move(found.stamps), .left_out = std::move(found.left_out)};
+  absl::StatusOr<StoredSet> stored;
+  if (format->open_to_measure == nullptr || trained_with.empty()) {
+    stored = format->open(found.files, data);
+  } else {
+    DataSpec training = data;
+    training.paths = trained_with;
+    const absl::StatusOr<Found> trained = FilesOf(training);
+    MUSTER_RETURN_IF_ERROR(Prefix(
+        "what is measured with has the columns and classes of what the model was trained with",
+        trained.status()));
+    stored = format->open_to_measure(found.files, trained->files, data);
+  }
   if (absl::IsInvalidArgument(stored.status())) return NothingIn(data, stored.status().message());
   MUSTER_ASSIGN_OR_RETURN(opened.stored, std::move(stored));
   return opened;
@@ -93,6 +116,7 @@ absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Ha
   const bool can_be_kept = !hashing.folder.empty() && !opened.files.empty();
   std::string versions = ImageDecoders();
   if (!opened.stored.decoder.empty()) absl::StrAppend(&versions, ", ", opened.stored.decoder);
+  if (!opened.stored.names.empty()) absl::StrAppend(&versions, ", names ", opened.stored.names);
   const std::string key = can_be_kept ? KeptHashKey(data, opened.files, versions) : std::string();
   HashOnceOptions once;
   once.folder = can_be_kept ? hashing.folder : "";

@@ -20,8 +20,10 @@ struct OpenedData {
   std::string left_out;          // what could not be read, for people; empty: nothing
 };
 
-// Errors as OpenDataSet.
-absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data);
+// `trained_with`: where files are to measure with, those that the model was trained with, whose
+// columns and names of classes they have; empty: they have their own. Errors as OpenDataSet.
+absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data,
+                                          const std::vector<std::string>& trained_with = {});
 
 struct Hashing {
   bool finds = false;  // one that is kept does

@@ -42,6 +42,7 @@ struct StoredSet {
   bool has_label = false;    // the last field is one
   bool is_picture = false;   // the first field is (channels, height, width) of bytes 0 to 255
   std::string decoder = {};  // of muster-decoder, with its version; its hash is of that, too
+  std::string names = {};    // a hash of those whose numbers other files tell; empty: none do
 };
 
 }  // namespace muster

@@ -53,6 +53,16 @@ struct DataFuzz {
   size_t most_held_per_byte = 300;
 };
 
+// Whoever is measured with what it was trained with has the same samples.
+inline void CheckMeasured(const DataFuzz& fuzz, const DataFiles& files, const std::string& hash) {
+  const FormatRule& format = *FindFormat(fuzz.data.format);
+  if (format.open_to_measure == nullptr) return;
+  const absl::StatusOr<StoredSet> measured = format.open_to_measure(files, files, fuzz.data);
+  Check(measured.ok(), "a file has the names that it has itself");
+  const absl::StatusOr<std::string> measured_hash = measured->set->ComputeHash([](uint64_t) {});
+  Check(measured_hash.ok() && *measured_hash == hash, "names have the numbers that they have");
+}
+
 inline void RunDataFile(const DataFuzz& fuzz, std::string_view input) {
   const MemoryLimit limit(fuzz.most_held + fuzz.most_held_per_byte * input.size());
   const DataFiles files = {
@@ -62,6 +72,7 @@ inline void RunDataFile(const DataFuzz& fuzz, std::string_view input) {
   if (stored.ok()) {
     absl::StatusOr<std::string> hash = stored->set->ComputeHash([](uint64_t) {});
     status = hash.status();
+    if (hash.ok()) CheckMeasured(fuzz, files, *hash);
     if (hash.ok()) stored->set->SetHash(*std::move(hash));
   }
   if (status.ok()) {

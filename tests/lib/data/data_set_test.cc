@@ -189,6 +189,79 @@ TEST(Csv, ClassesThatAFloatCannotTellApartAreRefusedBesideNumbers) {
               HasSubstr("data.classes: column 'a' has a class of number 16777217; at most 2^24"));
 }
 
+// Options of a task that is measured with files of their own.
+TaskOptions Measuring(DataSpec data, const std::string& path) {
+  TaskOptions options;
+  options.data = std::move(data);
+  options.part = DataPart::kValidation;
+  options.validation_paths = {path};
+  return options;
+}
+
+TEST(Csv, IsMeasuredWithTheNamesAndColumnsOfTraining) {
+  const Files files;
+  files.Write("train/a.csv", "x,y,kind,from\n1,2,dog,1\n3,4,fish,2\n");
+  files.Write("train/b.csv", "x,y,kind,from\n5,6,cat,x\n");
+  const DataSpec data{.paths = {files.root() + "/train"},
+                      .format = DataFormat::kCsv,
+                      .label = "kind",
+                      .classes = {"kind", "from"}};
+  const auto set = OpenDataSet(
+      Measuring(data, files.Write("some.csv", "more,kind,from,y,x\n0,fish,2,8,7\n0,dog,1,10,9\n")));
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(Read<float>(**set, 0, {0, 1}), ElementsAre(7, 8, 1, 9, 10, 0));
+  EXPECT_THAT(Read<int64_t>(**set, 1, {0, 1}), ElementsAre(2, 1));
+  TaskOptions other =
+      Measuring(data, files.Write("other.csv", "x,y,kind,from\n1,2,dog,1\n1,2,bird,1\n"));
+  for (const OnBadSample on_bad_sample : {OnBadSample::kStop, OnBadSample::kSkip}) {
+    other.data.on_bad_sample = on_bad_sample;
+    const absl::Status status = OpenDataSet(other).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(other.validation_paths[0] +
+                          ": line 3 (byte 24): column 'kind': 'bird' is no class of this column in "
+                          "data.paths"));
+  }
+}
+
+TEST(Csv, WholeNumbersStandForThemselvesWhereTheyDoInTraining) {
+  const Files files;
+  const auto labels = [&](const std::string& trained, const std::string& measured) {
+    const DataSpec data{.paths = {files.Write("train.csv", "x,y\n" + trained)},
+                        .format = DataFormat::kCsv,
+                        .label = "y",
+                        .classes = {"y"}};
+    const auto set = OpenDataSet(Measuring(data, files.Write("v.csv", "x,y\n" + measured)));
+    EXPECT_TRUE(set.ok()) << set.status();
+    return set.ok() ? Read<int64_t>(**set, 1, {0, 1}) : std::vector<int64_t>();
+  };
+  EXPECT_THAT(labels("1,0\n1,5\n", "1,5\n1,7\n"), ElementsAre(5, 7));
+  EXPECT_THAT(labels("1,3\n1,5\n1,x\n", "1,5\n1,3\n"), ElementsAre(1, 0));
+}
+
+// Also where the first line is longer than what is read of the file first.
+TEST(Csv, IsMeasuredWithTheColumnsOfTrainingWhereThereIsNoClass) {
+  const Files files;
+  constexpr int kColumns = 1000;
+  std::string header, row, turned_header, turned_row;
+  for (int i = 0; i < kColumns; ++i) {
+    const char* const end = i == kColumns - 1 ? "\n" : ",";
+    const int turned = kColumns - 1 - i;
+    const std::string name(100, 'c');
+    absl::StrAppend(&header, name, i, end);
+    absl::StrAppend(&row, i, end);
+    absl::StrAppend(&turned_header, name, turned, end);
+    absl::StrAppend(&turned_row, turned, end);
+  }
+  const DataSpec data{.paths = {files.Write("train.csv", header + row + row)},
+                      .format = DataFormat::kCsv};
+  const auto set = OpenDataSet(Measuring(data, files.Write("v.csv", turned_header + turned_row)));
+  ASSERT_TRUE(set.ok()) << set.status();
+  std::vector<float> expected(kColumns);
+  std::iota(expected.begin(), expected.end(), 0.0f);
+  EXPECT_EQ(Read<float>(**set, 0, {0}), expected);
+}
+
 TEST(Csv, ColumnsTakeAShapeAndAMeanEach) {
   const Files files;
   files.Write("a.csv", "a,b,c,d\n1,2,3,4\n");
@@ -407,6 +480,30 @@ TEST(Images, FoldersAreClassesInTheOrderOfTheirNames) {
   EXPECT_EQ(image[4], 63 / 255.0f);       // red, second row
   EXPECT_EQ(image[16 + 1], 63 / 255.0f);  // green, second column
   EXPECT_EQ(image[32], 128 / 255.0f);
+}
+
+TEST(Images, AreMeasuredWithTheClassesOfTraining) {
+  const Files files;
+  const std::string image = Png(Slope(4, 4));
+  for (const char* name : {"cat", "dog", "fish"})
+    files.Write(absl::StrCat("train/", name, "/1.png"), image);
+  for (const char* name : {"dog", "fish"}) files.Write(absl::StrCat("v/", name, "/1.png"), image);
+  TaskOptions options = Measuring(
+      {.paths = {files.root() + "/train"}, .format = DataFormat::kImages}, files.root() + "/v");
+  const auto set = OpenDataSet(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT(Read<int64_t>(**set, 1, {0, 1}), ElementsAre(1, 2));
+  const std::string bird = files.Write("v/bird/1.png", image);
+  for (const OnBadSample on_bad_sample : {OnBadSample::kStop, OnBadSample::kSkip}) {
+    options.data.on_bad_sample = on_bad_sample;
+    const absl::Status status = OpenDataSet(options).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(bird + ": its folder 'bird' is no class in data.paths"));
+  }
+  options.data.paths = {files.root() + "/nowhere"};
+  EXPECT_THAT(std::string(OpenDataSet(options).status().message()),
+              HasSubstr("what the model was trained with: data.paths: " + options.data.paths[0]));
 }
 
 TEST(Images, BecomeOneSizeAndGray) {

@@ -156,6 +156,32 @@ TEST_F(GivenHash, IsNotTheKeptOneOfAnotherDecoder) {
   }
 }
 
+// The numbers of its names are those of other files.
+TEST_F(GivenHash, OfFilesToMeasureWithIsNotTheKeptOneOfOtherNames) {
+  const std::string trained = files_.Write("train.csv", "x,y\n1,b\n1,c\n");
+  const DataSpec data{.paths = {files_.Write("v.csv", "x,y\n1,c\n")},
+                      .format = DataFormat::kCsv,
+                      .label = "y",
+                      .classes = {"y"}};
+  const auto give = [&] {
+    absl::StatusOr<OpenedData> opened = OpenStoredData(data, {trained});
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    const auto was_kept = GiveHash(*opened, data,
+                                   {.finds = true,
+                                    .keeps = true,
+                                    .folder = files_.root() + "/hashes",
+                                    .now = absl::GetCurrentTimeNanos() + 10 * kSecond});
+    EXPECT_TRUE(was_kept.ok()) << was_kept.status();
+    return std::pair(opened->stored.set->ContentHash(), *was_kept);
+  };
+  const std::string hash = give().first;
+  EXPECT_EQ(give(), std::pair(hash, true));
+  files_.Write("train.csv", "x,y\n1,a\n1,b\n1,c\n");
+  const auto [other, was_kept] = give();
+  EXPECT_NE(other, hash);
+  EXPECT_FALSE(was_kept);
+}
+
 TEST_F(GivenHash, NoticesAFileMoreAndOneLess) {
   const std::string hash = Give(true).first;
   const std::string more = files_.Write("d/y.npy", Npy("<i4", {2}, "12345678"));
