@@ -2,8 +2,7 @@
 //
 //   reader   24 bytes: magic MSTRSTM1, the next position (8), bytes of a sample S (8)
 //   sender   any number of times a byte 1 and a sample, S bytes; at the end of the stream a byte 2
-//   reader   8 bytes whenever more samples are safe: how many, counted from the first of the
-//   stream;
+//   reader   8 bytes whenever more samples are safe: how many, counted from the first of all;
 //            2^64 - 1 and nothing more once no more are taken
 //
 // All numbers are little-endian. The sender goes on from the position that it is told, and keeps
