@@ -28,9 +28,9 @@ struct Corpus {
 // out.
 // kInvalidArgument: a path that is missing, cannot be read, or is or lies in the folder of a run,
 // or no content at all. kDataLoss: something below a directory that cannot be read, or fails while
-// it is read (the message names the first and how many). kResourceExhausted: it has more bytes than
-// data may have of this process's memory, with what data sets have now. Where `data.unreadable`
-// says so it is left out instead, the whole file.
+// it is read (the message names the first and how many). Where `data.unreadable` says so it is left
+// out instead, the whole file. kResourceExhausted: it has more bytes than all data may have of this
+// process's memory, less what data sets hold now.
 absl::StatusOr<Corpus> ReadCorpus(const DataSpec& data);
 
 // SHA-256 of all parts, one after the other, as 64 lower-case digits.
