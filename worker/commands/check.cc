@@ -363,10 +363,10 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   MUSTER_RETURN_IF_ERROR(bench.RunAgain(report));
   if (options.gradients > 0 && report.lane.is_finite)
     MUSTER_RETURN_IF_ERROR(bench.CompareGradient(options.gradients, report));
-  Judge(report);
   report.notes = NotesOn(spec);
   if (std::string note = NoteOnBatchNorm(spec.training, report.tensors); !note.empty())
     report.notes.push_back(std::move(note));
+  Judge(report);
   bench.CompareWithSteps(report);
   return report;
 }

@@ -181,7 +181,7 @@ TEST(Layout, ErrorsNameTheTensor) {
   EXPECT_EQ(ErrorOf({Parameter("a", {1}), Buffer("a", {2})}), "tensor 'a' occurs twice");
   EXPECT_EQ(ErrorOf({Parameter("", {1})}), "a tensor has no name");
   EXPECT_EQ(ErrorOf({Parameter("ok", {1}), Buffer("caf\xe9\n", {1})}),
-            "the name of tensor 'caf?\\x0a' is not UTF-8");
+            "the name of tensor 'caf?\\n' is not UTF-8");
   EXPECT_TRUE(Layout::Make({Parameter("caf\xc3\xa9", {1})}, 64).ok());
   EXPECT_EQ(ErrorOf({Parameter("a", {3, 0})}), "tensor 'a': dimension 0 is out of range");
   EXPECT_EQ(ErrorOf({Parameter("a", {-2})}), "tensor 'a': dimension -2 is out of range");

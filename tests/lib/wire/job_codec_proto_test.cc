@@ -205,6 +205,9 @@ TEST(JobProto, HasAllThatADocumentMaySay) {
     EXPECT_EQ(documents.erase(form), 1U) << form;
     documents.insert(field);
   }
+  // A name may stand in the place of a step.
+  EXPECT_THAT(documents, testing::Contains("initial.parent.step"));
+  documents.insert("initial.parent.name");
   EXPECT_EQ(documents, messages);
 }
 
