@@ -34,7 +34,7 @@ class Coordinator {
  public:
   explicit Coordinator(LoopNetwork& network) : transport_(network.MakeTransport("coordinator")) {
     listener_ = transport_
-                    ->Listen("coordinator:0",
+                    ->Listen("127.0.0.1:0",  // a name would be looked up
                              [this](std::shared_ptr<Session> session) {
                                session->Admit();
                                const uint64_t id = ++sessions_begun_;
@@ -237,7 +237,8 @@ TEST_F(ReaderExchangeTest, BadDataOfTheSourceEndsIt) {
 
 TEST_F(ReaderExchangeTest, APathThatCanBeNoSocketEndsIt) {
   job_.spec.training.stream = StreamFrom::kSocket;
-  job_.spec.runtime.stream.path = source_ / std::string(200, 's');
+  source_.Put("file", "");
+  job_.spec.runtime.stream.path = source_ / "file";
   Start();
   Joins();
   From(0);
