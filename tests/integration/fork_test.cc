@@ -154,7 +154,9 @@ TEST_F(ForkTest, WhatCannotBeIsRefusedByItsField) {
   };
   expect_refused("parent", "task=mlp", "task: a fork has its parent's task, which is counting");
   expect_refused("parent@7", "seed=1", "initial.parent.step: job parent has no checkpoint of step");
-  expect_refused("parent@x", "seed=1", "neither JOB nor JOB@STEP");
+  expect_refused("parent@x", "seed=1",
+                 "initial.parent.step: job parent has no checkpoint that is kept as 'x'");
+  expect_refused("parent@X_", "seed=1", "neither JOB nor JOB@STEP");
   expect_refused("parent", "initial.file=/w", "initial.parent: is for jobs without initial.file");
   expect_refused("parent", "data.samples=62", "parameters");
   EXPECT_NE(Fork("nobody", "fork").exit_code, 0);
