@@ -59,7 +59,7 @@ TEST(StrangerTest, AWrongFieldIsNamedWithWhatIsAllowed) {
       {"clip_norm=-1", "clip_norm", "allowed"},
       {"chunk_bytes=100", "chunk_bytes", "multiple of 64"},
       {"servers=1", "servers", "sync: server"},
-      {"resume=yesterday", "resume", "allowed"},
+      {"resume=Yesterday", "resume", "or the name of a checkpoint that is kept"},
       {"optimizer.kind=adamm", "optimizer.kind",
        "allowed: sgd, momentum, adam, adamw, rmsprop, adagrad"},
       {"optimizer.learning_rte=1", "optimizer.learning_rte", "did you mean 'learning_rate'?"},
