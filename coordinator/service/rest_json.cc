@@ -6,10 +6,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
-#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/http/server.h"
 #include "lib/wire/job_document.h"
+#include "lib/wire/json_text.h"
 
 namespace muster::coordinator {
 namespace {
@@ -71,9 +71,7 @@ void Add(Json& schemas) {
 
 }  // namespace
 
-std::string Text(const Json& json) {
-  return PrintableJson(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+std::string Text(const Json& json) { return TextOfJson(json); }
 
 template <>
 const Shape<JobMember>& ShapeOf<JobMember>() {

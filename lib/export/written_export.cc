@@ -6,6 +6,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/wire/json_text.h"
 
 namespace muster {
 
@@ -22,9 +23,7 @@ std::string ExportAsJson(const WrittenExport& written) {
                              {"format", written.format},   {"file", written.file},
                              {"tensors", written.tensors}, {"bytes", written.bytes},
                              {"average", written.average}};
-  return PrintableJson(
-             json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
-         "\n";
+  return TextOfJson(json) + "\n";
 }
 
 }  // namespace muster

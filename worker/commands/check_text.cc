@@ -10,8 +10,8 @@
 #include "lib/base/printable.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/wire/job_codec.h"
+#include "lib/wire/json_text.h"
 #include "nlohmann/json.hpp"
-#include "worker/commands/json_text.h"
 #include "worker/runtime/check_syncs.h"
 
 namespace muster::worker {
@@ -252,7 +252,7 @@ std::string CheckAsJson(const CheckReport& report) {
                                  {"told", g.is_told}});
   json["notes"] = report.notes;
   json["problems"] = report.problems;
-  return JsonText(json) + "\n";
+  return TextOfJson(json) + "\n";
 }
 
 }  // namespace muster::worker

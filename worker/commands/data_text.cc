@@ -11,15 +11,13 @@
 #include "lib/base/printable.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/wire/job_codec.h"
+#include "lib/wire/json_text.h"
 #include "nlohmann/json.hpp"
-#include "worker/commands/json_text.h"
 
 namespace muster::worker {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string Dump(const ordered_json& json) { return JsonText(json) + "\n"; }
 
 std::string FormatOf(const JobSpec& spec) {
   const ordered_json data = ordered_json::parse(ToJson(spec)).value("data", ordered_json::object());
@@ -138,7 +136,7 @@ std::string InspectionAsJson(const JobSpec& spec, const InspectedData& inspected
   }
   if (inspected.sample_bytes > 0) json["sample_bytes"] = inspected.sample_bytes;
   if (!inspected.left_out.empty()) json["left_out"] = inspected.left_out;
-  return Dump(json);
+  return TextOfJson(json) + "\n";
 }
 
 std::string ConversionAsText(const JobSpec& spec, const ConvertedData& converted) {
@@ -153,7 +151,7 @@ std::string ConversionAsText(const JobSpec& spec, const ConvertedData& converted
   for (const DataField& field : converted.fields)
     text += Line("", absl::StrCat(Printable(field.name), "  ", TypeAndShape(field)));
   if (!converted.left_out.empty()) text += Line("left out", Printable(converted.left_out));
-  const std::string data = Dump(DataOf(spec, converted));
+  const std::string data = TextOfJson(DataOf(spec, converted)) + "\n";
   return text + Line("data", data.substr(0, data.size() - 1));
 }
 
@@ -167,7 +165,7 @@ std::string ConversionAsJson(const JobSpec& spec, const ConvertedData& converted
         {{"name", field.name}, {"type", NameOf(field.type)}, {"shape", field.shape}});
   if (!converted.left_out.empty()) json["left_out"] = converted.left_out;
   json["data"] = DataOf(spec, converted);
-  return Dump(json);
+  return TextOfJson(json) + "\n";
 }
 
 std::string HashAsText(const HashedData& hashed) {
@@ -187,7 +185,7 @@ std::string HashAsJson(const HashedData& hashed) {
                        {"bytes", hashed.bytes},
                        {"kept", hashed.was_kept}};
   if (!hashed.left_out.empty()) json["left_out"] = hashed.left_out;
-  return Dump(json);
+  return TextOfJson(json) + "\n";
 }
 
 }  // namespace muster::worker

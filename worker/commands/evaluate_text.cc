@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/wire/json_text.h"
 
 namespace muster::worker {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr size_t kLeastColumn = 12;
-
-std::string Dump(const ordered_json& json) {
-  return PrintableJson(
-             json.dump(-1, ' ', /*ensure_ascii=*/false, ordered_json::error_handler_t::replace)) +
-         "\n";
-}
 
 }  // namespace
 
@@ -47,11 +42,11 @@ std::string EvaluationAsJson(const EvaluatedModel& evaluated) {
   for (const Measured& measured : evaluated.measured)
     json["metrics"][measured.name] =
         std::isfinite(measured.value) ? ordered_json(measured.value) : ordered_json(nullptr);
-  return Dump(json);
+  return TextOfJson(json) + "\n";
 }
 
 std::string GeneratedAsJson(const std::string& prompt, const std::string& text) {
-  return Dump({{"prompt", prompt}, {"text", text}});
+  return TextOfJson(ordered_json({{"prompt", prompt}, {"text", text}})) + "\n";
 }
 
 }  // namespace muster::worker

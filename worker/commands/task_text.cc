@@ -6,9 +6,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
+#include "lib/wire/json_text.h"
 #include "lib/wire/task_parameters.h"
 #include "nlohmann/json.hpp"
-#include "worker/commands/json_text.h"
 
 namespace muster::worker {
 namespace {
@@ -83,7 +83,7 @@ std::string TaskAsText(const ListedTask& task) {
   for (const TaskParameter& parameter : info.parameters) {
     const std::string allowed = AllowedOf(parameter);
     absl::StrAppend(&text, "  ", Printable(parameter.name), ": ",
-                    JsonText(FromParameter(parameter.default_value)), "\n      ",
+                    TextOfJson(FromParameter(parameter.default_value)), "\n      ",
                     NameOf(parameter.kind), allowed.empty() ? "" : ", " + Printable(allowed), ". ",
                     Printable(parameter.help), "\n");
   }
@@ -104,7 +104,7 @@ std::string TasksAsJson(const std::vector<ListedTask>& tasks) {
       one["parameters"].push_back(ToJson(parameter));
     json["tasks"].push_back(std::move(one));
   }
-  return JsonText(json) + "\n";
+  return TextOfJson(json) + "\n";
 }
 
 }  // namespace muster::worker
