@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/socket_bytes.h"
 #include "lib/base/status.h"
 #include "lib/domain/manifest.h"
 
@@ -32,29 +33,9 @@ struct Answer {
 };
 static_assert(sizeof(Answer) == 16, "every byte that is sent is one of a field");
 
-// All of these. False: whoever is at the other end has closed it, or is gone.
-bool Receive(const Descriptor& socket, void* to, size_t bytes) {
-  char* at = static_cast<char*>(to);
-  while (bytes > 0) {
-    const ssize_t n = recv(socket.get(), at, bytes, 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool Send(const Descriptor& socket, const void* from, size_t bytes) {
-  const char* at = static_cast<const char*>(from);
-  while (bytes > 0) {
-    const ssize_t n = send(socket.get(), at, bytes, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
+template <class T>
+absl::string_view BytesOfFields(const T& fields) {
+  return {reinterpret_cast<const char*>(&fields), sizeof fields};
 }
 
 // Keeps the file open that was asked for last: whoever reads goes through one after the other.
@@ -103,15 +84,16 @@ class Reader {
                           .bytes = static_cast<uint32_t>(bytes),
                           .name_bytes = static_cast<uint32_t>(file.size())};
     Answer answer;
-    if (!Send(socket_, &request, sizeof request) || !Send(socket_, file.data(), file.size()) ||
-        !Receive(socket_, &answer, sizeof answer))
+    if (!SendAll(socket_.get(), BytesOfFields(request)) || !SendAll(socket_.get(), file) ||
+        !ReceiveAll(socket_.get(), &answer, sizeof answer))
       return Gone(file);
     if (answer.code == 0 && answer.bytes == bytes)
-      return Receive(socket_, to, bytes) ? absl::StatusOr<uint64_t>(answer.size) : Gone(file);
+      return ReceiveAll(socket_.get(), to, bytes) ? absl::StatusOr<uint64_t>(answer.size)
+                                                  : Gone(file);
     if (answer.code == 0 || answer.bytes > kMostMessageBytes)
       return absl::InternalError(absl::StrCat(PathOf(file), ": the answer is none"));
     std::string message(answer.bytes, '\0');
-    if (!Receive(socket_, message.data(), message.size())) return Gone(file);
+    if (!ReceiveAll(socket_.get(), message.data(), message.size())) return Gone(file);
     return absl::Status(static_cast<absl::StatusCode>(answer.code), message);
   }
 
@@ -191,18 +173,17 @@ absl::StatusOr<std::pair<Descriptor, Descriptor>> NewFileSocket() {
 void ServeFiles(const CheckpointFiles& files, const Descriptor& socket) {
   Server server(files);
   Request request;
-  while (Receive(socket, &request, sizeof request)) {
+  while (ReceiveAll(socket.get(), &request, sizeof request)) {
     if (request.name_bytes > kMostNameBytes || request.bytes > kMostServedBytes) return;
     std::string name(request.name_bytes, '\0');
-    if (!Receive(socket, name.data(), name.size())) return;
+    if (!ReceiveAll(socket.get(), name.data(), name.size())) return;
     const absl::Status read = server.Read(name, request);
     const absl::string_view content =
         read.ok() ? server.bytes() : read.message().substr(0, kMostMessageBytes);
     const Answer answer{.size = server.size(),
                         .bytes = static_cast<uint32_t>(content.size()),
                         .code = read.raw_code()};
-    if (!Send(socket, &answer, sizeof answer) || !Send(socket, content.data(), content.size()))
-      return;
+    if (!SendAll(socket.get(), BytesOfFields(answer)) || !SendAll(socket.get(), content)) return;
   }
 }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/socket_bytes.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/data/decoder/hdf5_reader.h"
@@ -43,28 +44,6 @@ bool Confine([[maybe_unused]] uint64_t memory) {
 #endif
   return limit(RLIMIT_STACK, kStackBytes) && limit(RLIMIT_CORE, 0) && limit(RLIMIT_FSIZE, 0) &&
          limit(RLIMIT_NPROC, 0) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0;
-}
-
-// False: the worker is gone.
-bool Receive(char* into, size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t got = recv(STDIN_FILENO, into, bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    into += got;
-    bytes -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
-bool Send(absl::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(STDIN_FILENO, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return true;
 }
 
 absl::StatusOr<std::string> TellDatasets(Hdf5Reader& hdf5, WireReader& request) {
@@ -153,15 +132,16 @@ int Serve(uint64_t memory, unsigned seconds) {
   Hdf5Reader hdf5;
   for (;;) {
     char length[kLengthBytes] = {};
-    if (!Receive(length, sizeof(length))) return kExitDone;
+    if (!ReceiveAll(STDIN_FILENO, length, sizeof(length))) return kExitDone;
     const uint64_t bytes = WireReader({length, sizeof(length)}).Number();
     if (bytes > kMostRequestBytes) return kExitFailed;
     std::string request(static_cast<size_t>(bytes), '\0');
-    if (!Receive(request.data(), request.size())) return kExitDone;
+    if (!ReceiveAll(STDIN_FILENO, request.data(), request.size())) return kExitDone;
     // Where the worker was killed nobody else ends what takes for ever.
     alarm(seconds + kLongerThanTheWorkerWaits);
     const WireWriter told = AnswerInMemory(hdf5, request, memory);
-    if (!Send(WireWriter().Number(told.bytes().size()).bytes()) || !Send(told.bytes()))
+    if (!SendAll(STDIN_FILENO, WireWriter().Number(told.bytes().size()).bytes()) ||
+        !SendAll(STDIN_FILENO, told.bytes()))
       return kExitDone;
     alarm(0);
   }
