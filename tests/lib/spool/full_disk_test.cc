@@ -62,7 +62,7 @@ TEST(SpoolFullDisk, TheReaderTriesAgainAndLosesAndDoublesNothing) {
              if (spooled.count > 0) {
                EXPECT_TRUE(AddFacts(facts, {&fact, 1}).ok());
              }
-             if (spooled.end) return running->Stop();
+             if (spooled.end) return running->Stop(/*is_done=*/true);
              running->Post(AckSpooled{TermNumber(1), fact.end(), 0, from.room});
            },
        .told =
