@@ -68,6 +68,14 @@ int32_t PlacedOf(const coordinator::JobJournal& journal) {
                     [](const auto& entry) { return entry.second.host.has_value(); }));
 }
 
+// What a job that has no process must have room for. A stream that has ended needs no reader.
+int32_t LeastPlacesOf(const SimJob& job) {
+  const JobSpec& spec = job.store.journal->spec;
+  const TrainingSpec& training = spec.training;
+  const bool has_all = IsStreamed(training) && NeedsNoMore(StepsOf(training), job.store.known());
+  return LeastMembersOf(spec) - (has_all ? 1 : 0);
+}
+
 int32_t StayingOf(const coordinator::JobJournal& journal) {
   return static_cast<int32_t>(
       std::count_if(journal.placements.begin(), journal.placements.end(),
@@ -330,7 +338,7 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
            std::pair(-b.spec.queue.priority, b.submission);
   };
   const bool has_quota = !sight_.quotas().empty();  // who waits for it is no head
-  const coordinator::JobJournal* head = nullptr;
+  const SimJob* head = nullptr;
   int32_t held = PlacedOf(next);
   for (const SimJob* other : sight_.jobs()) {
     const auto& journal = other->store.journal;
@@ -338,12 +346,12 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const muster::RuntimeSpec& runtime = journal->spec.runtime;
     const bool waits = journal->phase == JobPhase::kQueued;
     if (!waits) held += PlacedOf(*journal);
-    const bool fits = LeastMembersOf(journal->spec) <= sight_.slots_known() &&
+    const bool fits = LeastPlacesOf(*other) <= sight_.slots_known() &&
                       runtime.workers_min + FollowersOf(journal->spec.training) <=
                           sight_.workers_known(runtime.devices);
     if (waits && fits && !has_quota && comes_before(*journal, next) &&
-        (head == nullptr || comes_before(*journal, *head)))
-      head = &*journal;
+        (head == nullptr || comes_before(*journal, *head->store.journal)))
+      head = other;
   }
   if (held > sight_.slots)
     Violate(job, absl::StrCat("it was started when ", held, " of ", sight_.slots,
@@ -356,11 +364,11 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
     const auto& journal = other->store.journal;
     const bool runs = other != &job && journal && !coordinator::Ended(journal->phase) &&
                       journal->phase != JobPhase::kQueued;
-    if (runs && comes_before(*head, *journal)) passed += HostSlotsOf(*journal);
+    if (runs && comes_before(*head->store.journal, *journal)) passed += HostSlotsOf(*journal);
   }
-  const int32_t least = LeastMembersOf(head->spec);
+  const int32_t least = LeastPlacesOf(*head);
   if (passed > sight_.slots_known() - least)
-    Violate(job, absl::StrCat("those that passed ", head->id, " in the queue hold ", passed,
+    Violate(job, absl::StrCat("those that passed ", head->store.journal->id, " in the queue hold ", passed,
                               " slots and leave it less than ", least));
 }
 
