@@ -8,7 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/state/claims.h"
+#include "coordinator/state/plan.h"
 #include "lib/base/lease.h"
+#include "lib/domain/manifest.h"
 
 namespace muster::sim {
 namespace {
@@ -446,17 +448,24 @@ void World::DamageCheckpoint(const std::string& id) {
       absl::StrCat(file, " of the checkpoint of step ", newest.step.value(), " is damaged"));
 }
 
-// Of a stream that was trimmed nobody can begin anew. So one checkpoint is left.
+// Of a stream that was trimmed nobody can begin anew. So one checkpoint is left, of those that
+// stay: which ones go was decided when the newest one was committed, and they may still be there.
 bool World::MayDamage(const SimJob& job) {
   if (!job.source) return true;
+  const CheckpointPolicy& policy = job.store.journal->spec.runtime.checkpoint;
+  std::vector<Manifest> staying = job.store.catalogue;
+  std::erase_if(staying, [&](const Manifest& m) {
+    return !coordinator::OnAncestry(job.store.journal->lineages, m.lineage, m.step);
+  });
+  const std::vector<bool> kept = Kept(staying, {policy.keep, policy.keep_every});
+  std::erase_if(staying, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
   const auto is_damaged = [&](const Segment& segment) {
     const auto file = job.disk.find(segment.file);
     return file != job.disk.end() && file->second.damaged;
   };
-  const auto sound =
-      std::count_if(job.store.catalogue.begin(), job.store.catalogue.end(), [&](const Manifest& m) {
-        return std::none_of(m.segments.begin(), m.segments.end(), is_damaged);
-      });
+  const auto sound = std::count_if(staying.begin(), staying.end(), [&](const Manifest& m) {
+    return std::none_of(m.segments.begin(), m.segments.end(), is_damaged);
+  });
   return sound > 1;
 }
 
