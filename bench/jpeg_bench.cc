@@ -1,5 +1,5 @@
-// How fast libjpeg-turbo alone decodes JPEG files to red, green and blue, by one thread: what a
-// reader of images has as its limit. bench/data_peers.py gives it the files that data_bench reads.
+// How fast libjpeg-turbo alone decodes JPEG files to red, green and blue, by one thread, in this
+// process and not by way of muster-decoder: what a reader of images has as its limit. bench/data_peers.py gives it the files that data_bench reads.
 // Files lie in memory before the time begins, and one decompressor takes them one after the other.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -55,7 +55,7 @@ struct Encoded {
 class Decoder {
  public:
   // `fast`: the settings that give up exactness for speed, where libjpeg-turbo has such. Without it
-  // its own, which are those of lib/data: both give the same pixels.
+  // its own, which are those of lib/data/decoder: both give the same pixels.
   explicit Decoder(bool fast) : fast_(fast) {
     jpeg_.err = jpeg_std_error(&errors_);
     errors_.error_exit = Refuse;

@@ -108,7 +108,7 @@ std::vector<Check> ProgramChecks(const DoctorSurroundings& surroundings) {
       {"muster-coordinator", "this host can start no cluster"},
       {"muster-worker", "no worker can be started on this host"},
       {"muster-server", "no server can be started on this host"},
-      {"muster-decoder", "workers of this host cannot read HDF5",
+      {"muster-decoder", "workers of this host cannot read HDF5 and images",
        /*is_for_some_data=*/true},
   };
   std::vector<Check> checks;

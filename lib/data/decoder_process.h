@@ -6,8 +6,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -68,8 +66,19 @@ class Decoders {
   // says why else it cannot be, was ended, or took too long, which may be this machine's. What
   // ended two is not asked again. kInternal: it cannot be started, or has ended too often.
   absl::StatusOr<std::string> Ask(absl::string_view request);
+  // Of what can be asked for in parts, too: nothing is asked once more, and no error is a
+  // BadSample, since any part may be the bad one.
+  absl::StatusOr<std::string> AskForMany(absl::string_view request);
 
  private:
+  // A request on which two ended by faults of their own, and how they did. It may be long.
+  struct Fatal {
+    size_t bytes = 0;
+    std::string hash;
+    std::string how;
+  };
+
+  absl::StatusOr<std::string> AskUpTo(int attempts, absl::string_view request);
   absl::StatusOr<std::unique_ptr<DecoderProcess>> Take(bool fresh);
   void GiveBack(std::unique_ptr<DecoderProcess> process);
 
@@ -77,8 +86,7 @@ class Decoders {
   Mutex mutex_;
   std::vector<std::unique_ptr<DecoderProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   int deaths_ ABSL_GUARDED_BY(mutex_) = 0;
-  // Requests on which two ended by faults of their own, and how: as few as there may be deaths.
-  std::map<std::string, std::string, std::less<>> fatal_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Fatal> fatal_ ABSL_GUARDED_BY(mutex_);  // as few as there may be deaths
 };
 
 }  // namespace muster

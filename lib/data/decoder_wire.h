@@ -20,12 +20,18 @@ enum class DecoderRequest : uint64_t {
   kHdf5Rows = 2,     // path, key, first row, rows → their bytes
   kHdf5Version = 3,  // → "libhdf5 1.10.8"
   kHdf5Gather = 4,   // path, key, number of ranges, and of each first row, rows → all their bytes
+  kImageVersions = 5,  // → "libjpeg-turbo 2.1.5, libpng 1.6.39"
+  kImageSize = 6,      // an encoded image → height, width
+  // An ImageForm (height, width, whether it may be resized, fit, channels), number of images, and
+  // each as it is encoded → of each a DecoderAnswer, and its pixels or a sentence. kFault: it may
+  // not be resized.
+  kImages = 7,
 };
 
 // An answer begins with one of these, and what was asked for or a sentence that says why not.
 enum class DecoderAnswer : uint64_t {
   kRead = 0,
-  kBadBytes = 1,     // the bytes of these rows are bad, wherever they are read
+  kBadBytes = 1,     // the bytes of these rows or this image are bad, wherever they are read
   kFault = 2,        // all else: of the machine, of the file, of the request
   kOutOfMemory = 3,  // as kFault; one that has nothing open may have enough
 };

@@ -53,7 +53,8 @@ absl::StatusOr<StoredSet> OpenIdx(const DataFiles& files, const DataSpec& data);
 // The binary version of Krizhevsky's CIFAR-10 and CIFAR-100: "image" and "label" (the fine one).
 absl::StatusOr<StoredSet> OpenCifar10(const DataFiles& files, const DataSpec& data);
 absl::StatusOr<StoredSet> OpenCifar100(const DataFiles& files, const DataSpec& data);
-// JPEG and PNG: "image", and as "label" the number of its folder among all, by name.
+// JPEG and PNG, by muster-decoder: "image", and as "label" the number of its folder among all, by
+// name.
 absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data);
 // kDataLoss: a folder of a name that is none in `trained`.
 absl::StatusOr<StoredSet> OpenImagesToMeasure(const DataFiles& files, const DataFiles& trained,
@@ -63,5 +64,8 @@ absl::StatusOr<StoredSet> OpenImagesToMeasure(const DataFiles& files, const Data
 absl::StatusOr<StoredSet> OpenStreamFiles(const DataFiles& files, const DataSpec& data);
 // Tar files of WebDataset: "image" of .jpg, .jpeg and .png, "label" of .cls.
 absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec& data);
+// Its samples, none of which is decoded.
+absl::StatusOr<std::vector<EncodedImage>> ImagesOfWebDataset(const DataFiles& files,
+                                                             bool& has_label);
 
 }  // namespace muster

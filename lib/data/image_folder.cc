@@ -38,9 +38,7 @@ absl::StatusOr<StoredSet> Opened(const DataFiles& files, const std::set<std::str
   std::vector<EncodedImage> images;
   for (const DataFile& file : files)
     images.push_back({file.source, numbers.at(ClassOf(file.place))});
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
-                          MakeImageSet(std::move(images), true, data));
-  return StoredSet{std::move(set), true, true};
+  return MakeImageSet(std::move(images), true, data);
 }
 
 }  // namespace

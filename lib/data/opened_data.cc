@@ -11,7 +11,6 @@
 #include "lib/data/formats.h"
 #include "lib/data/hash_once.h"
 #include "lib/data/held_files.h"
-#include "lib/data/image.h"
 #include "muster/corpus.h"
 
 namespace muster {
@@ -114,8 +113,7 @@ absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data,
 absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Hashing& hashing) {
   StoredDataSet& set = *opened.stored.set;
   const bool can_be_kept = !hashing.folder.empty() && !opened.files.empty();
-  std::string versions = ImageDecoders();
-  if (!opened.stored.decoder.empty()) absl::StrAppend(&versions, ", ", opened.stored.decoder);
+  std::string versions = opened.stored.decoder;
   if (!opened.stored.names.empty()) absl::StrAppend(&versions, ", names ", opened.stored.names);
   const std::string key = can_be_kept ? KeptHashKey(data, opened.files, versions) : std::string();
   HashOnceOptions once;

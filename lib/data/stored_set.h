@@ -41,7 +41,7 @@ struct StoredSet {
   std::unique_ptr<StoredDataSet> set;
   bool has_label = false;    // the last field is one
   bool is_picture = false;   // the first field is (channels, height, width) of bytes 0 to 255
-  std::string decoder = {};  // of muster-decoder, with its version; its hash is of that, too
+  std::string decoder = {};  // of muster-decoder, with its versions; its hash is of them, too
   std::string names = {};    // a hash of those whose numbers other files tell; empty: none do
 };
 

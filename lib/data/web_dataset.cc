@@ -78,18 +78,21 @@ class Samples {
 
 }  // namespace
 
-absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec& data) {
+absl::StatusOr<std::vector<EncodedImage>> ImagesOfWebDataset(const DataFiles& files,
+                                                             bool& has_label) {
   Samples samples;
   for (const DataFile& file : files) {
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TarMember> members, ReadTar(*file.source));
     for (const TarMember& member : members)
       MUSTER_RETURN_IF_ERROR(samples.Add(file.source, member));
   }
+  return samples.Finish(has_label);
+}
+
+absl::StatusOr<StoredSet> OpenWebDataset(const DataFiles& files, const DataSpec& data) {
   bool has_label = false;
-  MUSTER_ASSIGN_OR_RETURN(std::vector<EncodedImage> images, samples.Finish(has_label));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StoredDataSet> set,
-                          MakeImageSet(std::move(images), has_label, data));
-  return StoredSet{std::move(set), has_label, true};
+  MUSTER_ASSIGN_OR_RETURN(std::vector<EncodedImage> images, ImagesOfWebDataset(files, has_label));
+  return MakeImageSet(std::move(images), has_label, data);
 }
 
 }  // namespace muster

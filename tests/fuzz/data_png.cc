@@ -1,18 +1,12 @@
 // An image in PNG.
-#include "tests/fuzz/data_files.h"
+#include "tests/fuzz/image_file.h"
 
 namespace muster::fuzz {
 namespace {
-
-const DataFuzz kFuzz = {
-    "f.png",
-    {.format = DataFormat::kImages, .image_size = {4, 5}, .channels = 1},
-    // As many as an image may have, and a progressive one holds all of its coefficients.
-    size_t{512} << 20};
 
 std::string Make(Random& random) { return Png(RandomPicture(random)); }
 
 }  // namespace
 }  // namespace muster::fuzz
 
-MUSTER_DATA_FUZZ_TARGET(muster::fuzz::kFuzz, muster::fuzz::Make, 8);
+MUSTER_IMAGE_FUZZ_TARGET(muster::fuzz::Make, 8);

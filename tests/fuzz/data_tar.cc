@@ -1,10 +1,8 @@
-// A tar file of WebDataset.
-#include "tests/fuzz/data_files.h"
+// A tar file of WebDataset, whose images are decoded here.
+#include "tests/fuzz/image_file.h"
 
 namespace muster::fuzz {
 namespace {
-
-const DataFuzz kFuzz = {"f.tar", {.format = DataFormat::kWebDataset}, size_t{512} << 20};
 
 std::string Make(Random& random) {
   return Tar({{"a.png", Png({2, 2, 3, "abcdefghijkl"})},
@@ -13,7 +11,33 @@ std::string Make(Random& random) {
               {"b.png", Png({2, 2, 3, "abcdefghijkl"})}});
 }
 
+void Run(std::string_view input) {
+  const MemoryLimit limit(kMostHeldOfAnImage + 300 * input.size());
+  const DataFiles files = {{MemorySource("f.tar", std::string(input)), {"f.tar", "one/f.tar"}}};
+  bool has_label = false;
+  const absl::StatusOr<std::vector<EncodedImage>> images = ImagesOfWebDataset(files, has_label);
+  const absl::Status& status = images.status();
+  if (images.ok() && !images->empty()) {
+    for (const EncodedImage* image : {&images->front(), &images->back()}) {
+      const absl::StatusOr<std::string> encoded = ReadAll(*image->source, kMostEncodedBytes);
+      Check(encoded.ok(), "what is told of a tar file is there");
+      DecodeAsked(*encoded);
+    }
+  }
+  if (!status.ok()) {
+    Check(!status.message().empty(), "an error has words");
+    ReachError(status.message());
+  }
+}
+
+const Form kForm = {Make, ChangedNumber};
+
+void ExpectAll() {
+  Expect("end", {"read"});
+  ExpectAtLeast("error", 5);
+}
+
 }  // namespace
 }  // namespace muster::fuzz
 
-MUSTER_DATA_FUZZ_TARGET(muster::fuzz::kFuzz, muster::fuzz::Make, 5);
+MUSTER_FUZZ_TARGET(muster::fuzz::kForm, muster::fuzz::ExpectAll, muster::fuzz::Run);

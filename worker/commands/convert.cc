@@ -20,7 +20,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/file_writer.h"
 #include "lib/data/byte_source.h"
-#include "lib/data/image.h"
+#include "lib/data/image_form.h"
 #include "lib/data/opened_data.h"
 #include "lib/export/npy_header.h"
 #include "lib/export/safetensors_header.h"

@@ -8,11 +8,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +25,9 @@
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/data/decoder/hdf5_reader.h"
+#include "lib/data/decoder/image.h"
 #include "lib/data/decoder_wire.h"
+#include "lib/data/image_form.h"
 
 namespace muster {
 namespace {
@@ -79,6 +83,57 @@ absl::StatusOr<std::string> Gather(Hdf5Reader& hdf5, WireReader& request) {
   return gathered;
 }
 
+DecoderAnswer CodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return DecoderAnswer::kRead;
+    case absl::StatusCode::kDataLoss: return DecoderAnswer::kBadBytes;
+    case absl::StatusCode::kResourceExhausted: return DecoderAnswer::kOutOfMemory;
+    default: return DecoderAnswer::kFault;
+  }
+}
+
+absl::StatusOr<std::string> TellSize(WireReader& request) {
+  const absl::string_view encoded = request.Text();
+  if (!request.AtEnd()) return absl::UnavailableError("the request is broken");
+  MUSTER_ASSIGN_OR_RETURN(const ImageSize size, SizeOfImage(encoded));
+  return WireWriter()
+      .Number(static_cast<uint64_t>(size.height))
+      .Number(static_cast<uint64_t>(size.width))
+      .bytes();
+}
+
+std::optional<ImageForm> FormIn(WireReader& request) {
+  ImageForm form;
+  form.size.height = static_cast<int64_t>(request.Number());
+  form.size.width = static_cast<int64_t>(request.Number());
+  form.may_resize = request.Number() != 0;
+  form.fit = request.Number() == 0 ? ImageFit::kCrop : ImageFit::kStretch;
+  const uint64_t channels = request.Number();
+  if (!form.size.IsWithin(kMostPixelsMade) || (channels != 1 && channels != 3)) return std::nullopt;
+  form.channels = static_cast<int64_t>(channels);
+  return form;
+}
+
+// One that is bad is told of in its place; where memory is short, nothing is told of any.
+absl::StatusOr<std::string> TellImages(WireReader& request) {
+  const std::optional<ImageForm> form = FormIn(request);
+  const uint64_t count = request.Number();
+  WireWriter answer;
+  for (uint64_t left = form ? count : 0; request.ok() && left > 0; --left) {
+    const absl::string_view encoded = request.Text();
+    if (!request.ok()) break;
+    if (form->Bytes() >
+        kMostAnswerBytes - std::min<uint64_t>(kMostAnswerBytes, answer.bytes().size()))
+      return absl::UnavailableError("it asks for too much at once");
+    const absl::StatusOr<std::string> formed = FormedImage(encoded, *form);
+    if (absl::IsResourceExhausted(formed.status())) return formed.status();
+    answer.Number(static_cast<uint64_t>(CodeOf(formed.status())));
+    answer.Text(formed.ok() ? *formed : formed.status().message());
+  }
+  if (!form || !request.AtEnd()) return absl::UnavailableError("the request is broken");
+  return answer.bytes();
+}
+
 absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
   WireReader request(bytes);
   switch (static_cast<DecoderRequest>(request.Number())) {
@@ -93,17 +148,13 @@ absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
     case DecoderRequest::kHdf5Version:
       if (!request.AtEnd()) break;
       return Hdf5Reader::Version();
+    case DecoderRequest::kImageVersions:
+      if (!request.AtEnd()) break;
+      return ImageDecoders();
+    case DecoderRequest::kImageSize: return TellSize(request);
+    case DecoderRequest::kImages: return TellImages(request);
   }
   return absl::UnavailableError("the request is broken");
-}
-
-DecoderAnswer CodeOf(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk: return DecoderAnswer::kRead;
-    case absl::StatusCode::kDataLoss: return DecoderAnswer::kBadBytes;
-    case absl::StatusCode::kResourceExhausted: return DecoderAnswer::kOutOfMemory;
-    default: return DecoderAnswer::kFault;
-  }
 }
 
 WireWriter Told(DecoderAnswer code, absl::string_view text) {

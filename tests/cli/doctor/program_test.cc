@@ -217,7 +217,7 @@ TEST_F(DoctorProgramsTest, AWorkerThatIsMissingOrOfAnotherVersion) {
                  "one version");
   missing.Expect("host", "muster-server", "ok", "starts");
   missing.Expect("host", "muster-decoder", "warning",
-                 "is not there: workers of this host cannot read HDF5", "one version");
+                 "is not there: workers of this host cannot read HDF5 and images", "one version");
   Write("muster-worker", "#!/bin/sh\necho 0.0.1\n");
   Doctor().Expect("host", "muster-worker", "problem", "is of version 0.0.1", "one version");
 }

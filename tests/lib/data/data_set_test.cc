@@ -13,7 +13,6 @@
 #include <set>
 #include <thread>
 
-#include "lib/data/image.h"
 #include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
 #include "tests/lib/data/written_files.h"

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,33 +11,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "lib/data/decoder_wire.h"
 #include "tests/lib/data/opened_set.h"
+#include "tests/lib/data/scripted_decoder.h"
 
 namespace muster {
 namespace {
 
 using testing::HasSubstr;
-
-// A decoder that does what a shell script says; its standard input is the socket.
-std::string Script(const Files& files, const std::string& lines) {
-  const std::string path = files.Write("decoder", "#!/bin/sh\n" + lines + "\n");
-  chmod(path.c_str(), 0755);
-  return path;
-}
-
-// The first answer of such a script, which it writes into the socket, as octal numbers for printf.
-std::string Printf(const std::string& bytes) {
-  std::string text = "printf '";
-  for (const char byte : bytes) absl::StrAppendFormat(&text, "\\%03o", byte & 0xff);
-  return text + "' >&0";
-}
-
-std::string Answered(uint64_t code, const std::string& text) {
-  const std::string body = WireWriter().Number(code).Text(text).bytes();
-  return WireWriter().Number(body.size()).bytes() + body;
-}
 
 TEST(Decoders, GiveWhatIsAnswered) {
   const Files files;
@@ -142,6 +122,22 @@ TEST(Decoders, TellWhatIsTheFaultOfWhatIsAskedForAndAreNotEndedByItAgain) {
   }
 }
 
+// Any part of it may be the bad one, and is asked for alone.
+TEST(Decoders, AreAskedForManyOnce) {
+  for (const std::string& does :
+       {std::string("kill -SEGV $$"), Printf(Answered(1, "no row")) + "; cat >/dev/null",
+        Printf(Answered(3, "no memory")) + "; cat >/dev/null"}) {
+    SCOPED_TRACE(does);
+    const Files files;
+    const std::string starts = files.root() + "/starts";
+    Decoders decoders({.program = Script(files, "echo >> " + starts + "; " + does)});
+    const absl::Status status = decoders.AskForMany("what").status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_FALSE(IsBadSample(status)) << status;
+    EXPECT_EQ(std::filesystem::file_size(starts), 1u);
+  }
+}
+
 TEST(Decoders, OfWhichSomebodyKilledOneSayNothingOfTheBytes) {
   for (const auto& [first, second] : {std::pair("KILL", "SEGV"), std::pair("SEGV", "KILL")}) {
     const Files files;
@@ -189,7 +185,19 @@ TEST(Decoders, OfEachThreadAreOthers) {
 TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
   auto decoder = DecoderProcess::Start({});
   ASSERT_TRUE(decoder.ok()) << decoder.status();
-  for (const std::string request : {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"}) {
+  std::vector<std::string> requests = {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"};
+  for (const uint64_t size : {uint64_t{0}, uint64_t{8193}, ~uint64_t{0}})
+    for (const uint64_t channels : {2, 3})
+      requests.push_back(WireWriter()
+                             .Number(static_cast<uint64_t>(DecoderRequest::kImages))
+                             .Number(8192)
+                             .Number(size)
+                             .Number(1)
+                             .Number(0)
+                             .Number(channels)
+                             .Number(~uint64_t{0})
+                             .bytes());
+  for (const std::string& request : requests) {
     const auto answer = (*decoder)->Exchange(request);
     ASSERT_TRUE(answer.ok()) << answer.status();
     WireReader reader(*answer);
@@ -203,10 +211,8 @@ TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
 class StartedDecoder : public testing::Test {
  protected:
   std::string Program(const std::string& before = ":") const {
-    const std::filesystem::path folder =
-        std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path();
-    return Script(files_, "echo $$ >> " + files_.root() + "/pids; " + before + "; exec " +
-                              (folder / "bin/muster-decoder").string() + " \"$@\"");
+    return Script(files_, absl::StrCat("echo $$ >> ", files_.root(), "/pids; ", before, "; ",
+                                       ExecTheRealOne()));
   }
   std::vector<pid_t> Pids() const {
     std::ifstream pids(files_.root() + "/pids");

@@ -1,4 +1,4 @@
-#include "lib/data/image.h"
+#include "lib/data/decoder/image.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lib/data/png.h"
+#include "lib/data/decoder/png.h"
 
 #include <png.h>
 

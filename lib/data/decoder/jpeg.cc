@@ -1,4 +1,4 @@
-#include "lib/data/jpeg.h"
+#include "lib/data/decoder/jpeg.h"
 
 #include <csetjmp>
 #include <cstdio>

@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "lib/data/image.h"
+#include "lib/data/decoder/image.h"
 
 namespace muster {
 

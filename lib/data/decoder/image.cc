@@ -1,12 +1,12 @@
-#include "lib/data/image.h"
+#include "lib/data/decoder/image.h"
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "lib/base/status.h"
-#include "lib/data/jpeg.h"
-#include "lib/data/png.h"
+#include "lib/data/decoder/jpeg.h"
+#include "lib/data/decoder/png.h"
 
 namespace muster {
 namespace {
@@ -111,8 +111,7 @@ absl::StatusOr<Image> Decode(absl::string_view encoded, bool size_alone) {
 }  // namespace
 
 absl::Status CheckPixels(absl::string_view what, ImageSize size) {
-  if (static_cast<uint64_t>(size.height) * static_cast<uint64_t>(size.width) <= kMostPixels)
-    return absl::OkStatus();
+  if (size.IsWithin(kMostPixels)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("a ", what, " of ", size.width, " by ", size.height,
                                           " pixels; at most ", kMostPixels, " in all are allowed"));
 }
@@ -145,6 +144,25 @@ Image Resized(const Image& image, ImageSize size, ImageFit fit) {
   if (made.size.width != size.width) made = WithWidth(made, size.width);
   if (made.size.height != size.height) made = WithHeight(made, size.height);
   return made;
+}
+
+absl::StatusOr<std::string> FormedImage(absl::string_view encoded, const ImageForm& form) {
+  MUSTER_ASSIGN_OR_RETURN(Image image, DecodeImage(encoded));
+  if (form.channels == 1) image = Gray(image);
+  const ImageSize size = form.size;
+  if (image.size != size && !form.may_resize)
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it has ", image.size.width, " by ", image.size.height, " pixels, and the first one ",
+        size.width, " by ", size.height, "; give data.image_size"));
+  if (image.size != size) image = Resized(image, size, form.fit);
+  // From pixel after pixel to channel after channel.
+  std::string formed(static_cast<size_t>(form.Bytes()), '\0');
+  const auto pixels = static_cast<size_t>(size.height * size.width);
+  const auto channels = static_cast<size_t>(image.channels);
+  auto* plane = reinterpret_cast<uint8_t*>(formed.data());
+  for (size_t c = 0; c < channels; ++c, plane += pixels)
+    for (size_t p = 0; p < pixels; ++p) plane[p] = image.pixels[p * channels + c];
+  return formed;
 }
 
 std::string ImageDecoders() { return absl::StrCat(JpegDecoder(), ", ", PngDecoder()); }

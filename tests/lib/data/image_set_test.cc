@@ -1,0 +1,240 @@
+// Images that are read by way of muster-decoder.
+#include "lib/data/image_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/data/decoder/image.h"
+#include "lib/data/decoder_wire.h"
+#include "lib/data/read_good.h"
+#include "lib/kernels/sha256.h"
+#include "tests/lib/data/opened_set.h"
+#include "tests/lib/data/scripted_decoder.h"
+#include "tests/lib/data/written_files.h"
+
+namespace muster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr auto kPatience = std::chrono::milliseconds(2000);
+
+// Of files "image0", "image1", …, whose labels are 0, 1, ….
+std::vector<EncodedImage> Images(const std::vector<std::string>& encoded) {
+  std::vector<EncodedImage> images;
+  for (size_t i = 0; i < encoded.size(); ++i)
+    images.push_back({MemorySource(absl::StrCat("image", i), encoded[i]), static_cast<int64_t>(i)});
+  return images;
+}
+
+std::unique_ptr<StoredDataSet> SetOf(
+    const std::vector<std::string>& encoded, const DataSpec& data,
+    std::shared_ptr<Decoders> decoders = std::make_shared<Decoders>()) {
+  absl::StatusOr<StoredSet> made =
+      MakeImageSet(Images(encoded), /*has_label=*/true, data, std::move(decoders));
+  EXPECT_TRUE(made.ok()) << made.status();
+  return made.ok() ? std::move(made->set) : nullptr;
+}
+
+std::string Text(absl::Span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::string Formed(const std::string& encoded, const DataSpec& data) {
+  const ImageForm form{.size = {data.image_size[0], data.image_size[1]},
+                       .fit = data.fit,
+                       .channels = static_cast<int64_t>(data.channels)};
+  const absl::StatusOr<std::string> formed = FormedImage(encoded, form);
+  EXPECT_TRUE(formed.ok()) << formed.status();
+  return formed.value_or("");
+}
+
+TEST(ImageSet, HasThePixelsThatDecodingInThisProcessGives) {
+  const std::vector<std::string> encoded = {Jpeg(Slope(40, 50)), Png(Slope(9, 70)),
+                                            Jpeg(Slope(33, 17, 1)), Jpeg(Slope(64, 64), 50, true),
+                                            Png(Slope(3, 3, 1))};
+  for (const ImageFit fit : {ImageFit::kCrop, ImageFit::kStretch})
+    for (const uint64_t channels : {1, 3}) {
+      const DataSpec data{.image_size = {16, 12}, .fit = fit, .channels = channels};
+      const auto set = SetOf(encoded, data);
+      ASSERT_NE(set, nullptr);
+      const std::vector<uint64_t> ids = {4, 0, 1, 2, 3, 0};
+      const absl::StatusOr<Batch> batch = set->Read(0, ids);
+      ASSERT_TRUE(batch.ok()) << batch.status();
+      for (size_t i = 0; i < ids.size(); ++i)
+        EXPECT_EQ(Text(batch->row(0, i)), Formed(encoded[ids[i]], data)) << ids[i];
+      EXPECT_THAT(Values<int64_t>(batch->of(1)), ElementsAre(4, 0, 1, 2, 3, 0));
+    }
+}
+
+TEST(ImageSet, HasTheHashOfTheLibrariesAndTheFiles) {
+  const std::vector<std::string> encoded = {Jpeg(Slope(4, 5)), Png(Slope(4, 5))};
+  const absl::StatusOr<StoredSet> made = MakeImageSet(Images(encoded), true, {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->decoder, ImageDecoders());
+  EXPECT_EQ(made->set->ComputeHash([](uint64_t) {}).value(),
+            HexSha256(absl::StrCat(ImageDecoders(), encoded[0].size(), " 0\n", encoded[0],
+                                   encoded[1].size(), " 1\n", encoded[1])));
+}
+
+TEST(ImageSet, RefusesASizeThatNoAnswerHolds) {
+  for (const int64_t height : {int64_t{0}, int64_t{-1}, int64_t{8193}, INT64_MAX}) {
+    const absl::Status status =
+        MakeImageSet(Images({Png(Slope(4, 4))}), false, {.image_size = {height, 8192}}).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("data.image_size: ["));
+  }
+}
+
+// A decoder that knows one pixel and no image.
+std::string Pixel(const std::string& channels) {
+  return WireWriter().Number(static_cast<uint64_t>(DecoderAnswer::kRead)).Text(channels).bytes();
+}
+
+std::shared_ptr<Decoders> Telling(const Files& files, const std::string& told) {
+  return std::make_shared<Decoders>(DecoderOptions{
+      .program = Script(files, absl::StrCat(Printf(Answered(0, "libraries")), "; ",
+                                            Printf(Answered(0, told)), "; cat >/dev/null")),
+      .patience = kPatience});
+}
+
+// A second question would have no answer.
+TEST(ImageSet, AsksForAllImagesOfAReadAtOnce) {
+  const Files files;
+  const auto set = SetOf({"a", "b", "c"}, {.image_size = {1, 1}},
+                         Telling(files, Pixel("123") + Pixel("456") + Pixel("789")));
+  ASSERT_NE(set, nullptr);
+  const absl::StatusOr<Batch> batch = set->Read(0, std::vector<uint64_t>{2, 0, 1});
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(Text(batch->of(0)), "123456789");
+  EXPECT_THAT(Values<int64_t>(batch->of(1)), ElementsAre(2, 0, 1));
+}
+
+TEST(ImageSet, BelievesNoAnswer) {
+  const std::string out_of_memory = WireWriter().Number(3).Text("no memory").bytes();
+  const std::string unknown = WireWriter().Number(9).Text("123").bytes();
+  for (const std::string& told :
+       {std::string(), Pixel("123"), Pixel("123") + Pixel("45"), Pixel("1234") + Pixel("456"),
+        Pixel("123") + Pixel("456") + "x", Pixel("123") + out_of_memory, unknown + Pixel("123"),
+        Pixel("123") + WireWriter().Number(0).Number(~uint64_t{0}).bytes()}) {
+    const Files files;
+    const auto set = SetOf({"a", "b"}, {.image_size = {1, 1}}, Telling(files, told));
+    ASSERT_NE(set, nullptr);
+    const absl::Status status = set->Read(0, std::vector<uint64_t>{0, 1}).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("talks nonsense"));
+    EXPECT_FALSE(IsBadSample(status));
+  }
+}
+
+std::vector<uint32_t> BadOnes(const DataSet& set, const std::vector<uint64_t>& ids, Batch& batch) {
+  const absl::StatusOr<std::vector<uint32_t>> bad = ReadGood(set, 0, ids, batch, 0);
+  EXPECT_TRUE(bad.ok()) << bad.status();
+  return bad.ok() ? *bad : std::vector<uint32_t>();
+}
+
+TEST(ImageSet, ABadOneIsNamedAndItsNeighboursArriveFromTheSameDecoder) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  const auto decoders = std::make_shared<Decoders>(DecoderOptions{
+      .program = Script(files, absl::StrCat("echo >> ", starts, "; ", ExecTheRealOne()))});
+  const std::string png = Png(Slope(4, 4));
+  const std::vector<std::string> encoded = {png, "GIF89a", Jpeg(Slope(9, 9)),
+                                            png.substr(0, png.size() - 20)};
+  const DataSpec data{.image_size = {4, 4}};
+  const auto set = SetOf(encoded, data, decoders);
+  ASSERT_NE(set, nullptr);
+  const std::vector<uint64_t> ids = {0, 1, 2, 3};
+  const absl::Status status = set->Read(0, ids).status();
+  EXPECT_TRUE(IsBadSample(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("sample 1: image1: it is neither JPEG nor PNG"));
+  Batch batch(set->Fields(), ids.size());
+  EXPECT_THAT(BadOnes(*set, ids, batch), ElementsAre(1, 3));
+  for (const size_t good : {0, 2}) EXPECT_EQ(Text(batch.row(0, good)), Formed(encoded[good], data));
+  EXPECT_EQ(std::filesystem::file_size(starts), 1u) << "none has ended";
+}
+
+// The system of a machine that is short of memory does that.
+TEST(ImageSet, ADecoderThatIsKilledInTheMidstOfImagesIsReplaced) {
+  const Files files;
+  const std::string mark = files.root() + "/started";
+  const auto decoders = std::make_shared<Decoders>(DecoderOptions{
+      .program =
+          Script(files, absl::StrCat("[ -e ", mark, " ] || { : > ", mark, "; ",
+                                     Printf(Answered(0, "libraries")),
+                                     "; dd bs=1 count=100 >/dev/null 2>&1; kill -KILL $$; }\n",
+                                     ExecTheRealOne()))});
+  const std::vector<std::string> encoded = {Jpeg(Slope(40, 50)), Png(Slope(30, 30))};
+  const DataSpec data{.image_size = {8, 8}};
+  const auto set = SetOf(encoded, data, decoders);
+  ASSERT_NE(set, nullptr);
+  const std::vector<uint64_t> ids = {0, 1};
+  Batch batch(set->Fields(), ids.size());
+  EXPECT_THAT(BadOnes(*set, ids, batch), IsEmpty());
+  for (const size_t i : {0, 1}) EXPECT_EQ(Text(batch.row(0, i)), Formed(encoded[i], data));
+}
+
+// It ends each decoder that sees it, with others or alone; once that is known it ends none.
+TEST(ImageSet, OneThatEndsDecodersIsABadSampleAndItsNeighboursArrive) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  const std::vector<std::string> encoded = {"good1", "hostile one", "good2"};
+  const size_t bytes_of_a_good_one = 8 * 8 + encoded[0].size();  // of the request
+  const std::string script = absl::StrCat(
+      "echo >> ", starts, "\nwhile :; do\n",
+      "n=$(dd bs=1 count=8 2>/dev/null | od -An -tu8 | tr -d ' ')\n[ -n \"$n\" ] || exit 0\n",
+      "dd bs=1 count=$n of=/dev/null 2>/dev/null\ncase $n in\n", "8) ",
+      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ",
+      Printf(Answered(0, Pixel("123"))), " ;;\n*) kill -SEGV $$ ;;\nesac\ndone");
+  const auto decoders =
+      std::make_shared<Decoders>(DecoderOptions{.program = Script(files, script)});
+  const auto set = SetOf(encoded, {.image_size = {1, 1}}, decoders);
+  ASSERT_NE(set, nullptr);
+  const std::vector<uint64_t> ids = {0, 1, 2};
+  for (int round = 0; round < 3; ++round) {
+    Batch batch(set->Fields(), ids.size());
+    EXPECT_THAT(BadOnes(*set, ids, batch), ElementsAre(1));
+    for (const size_t good : {0, 2}) EXPECT_EQ(Text(batch.row(0, good)), "123");
+    EXPECT_EQ(std::filesystem::file_size(starts), 4u) << "it has ended three";
+  }
+  EXPECT_THAT(std::string(set->Read(0, std::vector<uint64_t>{1}).status().message()),
+              HasSubstr("sample 1: image1: the process that decodes it ended by signal 11"));
+}
+
+// Another machine may have more of it. What an image may need has room in the limit that is real.
+TEST(ImageSet, WantOfMemoryIsNoBadSampleAndItsNeighboursArrive) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer takes more address space than any limit";
+#endif
+  const auto decoders = std::make_shared<Decoders>(DecoderOptions{.memory = uint64_t{64} << 20});
+  const DataSpec data{.image_size = {4, 4}};
+  const std::vector<std::string> encoded = {
+      Png(Slope(4, 4)), Jpeg(Slope(3000, 3000), 60, /*progressive=*/true), Png(Slope(5, 5))};
+  const auto set = SetOf(encoded, data, decoders);
+  ASSERT_NE(set, nullptr);
+  const absl::Status status = set->Read(0, std::vector<uint64_t>{0, 1, 2}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_FALSE(IsBadSample(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("sample 1: image1: it needs more than the 67108864 bytes of memory"));
+  const absl::StatusOr<Batch> others = set->Read(0, std::vector<uint64_t>{0, 2});
+  ASSERT_TRUE(others.ok()) << others.status();
+  EXPECT_EQ(Text(others->row(0, 1)), Formed(encoded[2], data));
+  const auto whole = SetOf(encoded, data);
+  ASSERT_NE(whole, nullptr);
+  EXPECT_TRUE(whole->Read(0, std::vector<uint64_t>{0, 1, 2}).ok());
+}
+
+}  // namespace
+}  // namespace muster
