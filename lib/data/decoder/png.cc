@@ -14,12 +14,17 @@ namespace {
 
 constexpr png_uint_32 kMostSide = 1 << 20;
 constexpr png_alloc_size_t kMostChunkBytes = 8 << 20;
+// Texts of a few bytes may unpack to a chunk each. The widest image takes 17 MiB of libpng.
+constexpr png_uint_32 kMostTexts = 64;
+constexpr png_alloc_size_t kMostBytesTaken = 64 << 20;
 
 // What of the file is not read yet, and what went wrong.
 struct Reading {
   absl::string_view left;
   char said[200] = {};
-  bool no_memory = false;  // it is no fault of the bytes
+  bool no_memory = false;      // it is no fault of the bytes
+  png_alloc_size_t taken = 0;  // of memory, by libpng itself and in all
+  bool wants_too_much = false;
 };
 
 [[noreturn]] void Leave(png_structp png, png_const_charp why) {
@@ -28,12 +33,21 @@ struct Reading {
   png_longjmp(png, 1);
 }
 
-void Ignore(png_structp, png_const_charp) {}
+// libpng goes on without a text for which it got no memory, to the next one.
+void Warn(png_structp png, png_const_charp why) {
+  if (static_cast<Reading*>(png_get_error_ptr(png))->wants_too_much) png_error(png, why);
+}
 
 // NOLINTBEGIN(cppcoreguidelines-no-malloc): as libpng does itself
 png_voidp Allocate(png_structp png, png_alloc_size_t bytes) {
+  auto* reading = static_cast<Reading*>(png_get_mem_ptr(png));
+  if (bytes > kMostBytesTaken - reading->taken) {
+    reading->wants_too_much = true;
+    return nullptr;
+  }
+  reading->taken += bytes;
   png_voidp memory = std::malloc(bytes);
-  if (memory == nullptr) static_cast<Reading*>(png_get_mem_ptr(png))->no_memory = true;
+  if (memory == nullptr) reading->no_memory = true;
   return memory;
 }
 void Free(png_structp, png_voidp memory) { std::free(memory); }
@@ -51,6 +65,7 @@ bool ReadHeader(png_structp png, png_infop info) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_set_user_limits(png, kMostSide, kMostSide);
   png_set_chunk_malloc_max(png, kMostChunkBytes);
+  png_set_chunk_cache_max(png, kMostTexts);
   png_read_info(png, info);
   return true;
 }
@@ -73,7 +88,7 @@ class Decoder {
  public:
   explicit Decoder(absl::string_view encoded)
       : reading_{encoded, {}},
-        png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reading_, Leave, Ignore, &reading_,
+        png_(png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &reading_, Leave, Warn, &reading_,
                                       Allocate, Free)),
         info_(png_ == nullptr ? nullptr : png_create_info_struct(png_)) {}
   ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
@@ -83,7 +98,7 @@ class Decoder {
   absl::StatusOr<Image> Decode(bool size_alone) {
     if (info_ == nullptr) return NoMemory();
     png_set_read_fn(png_, &reading_, Take);
-    if (!ReadHeader(png_, info_)) return Failed();
+    if (!ReadHeader(png_, info_) || reading_.wants_too_much) return Failed();
     Image image{{png_get_image_height(png_, info_), png_get_image_width(png_, info_)}, 3, {}};
     MUSTER_RETURN_IF_ERROR(CheckPixels("PNG", image.size));
     if (size_alone) return image;
@@ -92,7 +107,8 @@ class Decoder {
     std::vector<png_bytep> rows;
     for (size_t y = 0; y < static_cast<size_t>(image.size.height); ++y)
       rows.push_back(image.pixels.data() + y * row_bytes);
-    if (!ReadPixels(png_, info_, rows.data(), row_bytes)) return Failed();
+    if (!ReadPixels(png_, info_, rows.data(), row_bytes) || reading_.wants_too_much)
+      return Failed();
     return image;
   }
 
@@ -102,6 +118,9 @@ class Decoder {
   }
   absl::Status Failed() const {
     if (reading_.no_memory) return NoMemory();
+    if (reading_.wants_too_much)
+      return absl::DataLossError(absl::StrCat("a PNG that takes more than ", kMostBytesTaken,
+                                              " bytes of memory besides its pixels"));
     return absl::DataLossError(absl::StrCat("a broken PNG: ", reading_.said));
   }
 

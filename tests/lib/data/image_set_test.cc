@@ -212,6 +212,24 @@ TEST(ImageSet, OneThatEndsDecodersIsABadSampleAndItsNeighboursArrive) {
               HasSubstr("sample 1: image1: the process that decodes it ended by signal 11"));
 }
 
+// It would unpack to 700 MiB, and any number of such texts would fit into a file.
+TEST(ImageSet, OneThatUnpacksToTooMuchIsABadSampleAndItsNeighboursArriveFromTheSameDecoder) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  const auto decoders = std::make_shared<Decoders>(DecoderOptions{
+      .program = Script(files, absl::StrCat("echo >> ", starts, "; ", ExecTheRealOne()))});
+  const std::vector<std::string> encoded = {
+      Png(Slope(4, 4)), WithTextsThatUnpack(Png(Slope(4, 4)), 100), Jpeg(Slope(9, 9))};
+  const DataSpec data{.image_size = {4, 4}};
+  const auto set = SetOf(encoded, data, decoders);
+  ASSERT_NE(set, nullptr);
+  const std::vector<uint64_t> ids = {0, 1, 2};
+  Batch batch(set->Fields(), ids.size());
+  EXPECT_THAT(BadOnes(*set, ids, batch), ElementsAre(1));
+  for (const size_t good : {0, 2}) EXPECT_EQ(Text(batch.row(0, good)), Formed(encoded[good], data));
+  EXPECT_EQ(std::filesystem::file_size(starts), 1u) << "none has ended";
+}
+
 // Another machine may have more of it. What an image may need has room in the limit that is real.
 TEST(ImageSet, WantOfMemoryIsNoBadSampleAndItsNeighboursArrive) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -42,6 +42,16 @@ TEST(Png, GrayBecomesThreeEqualChannels) {
   EXPECT_EQ(Text(image), "\x10\x10\x10\x20\x20\x20");
 }
 
+TEST(Png, TextsThatUnpackToTooMuchAreItsFaultAndFewAreNot) {
+  const Picture picture = Slope(7, 5);
+  EXPECT_EQ(Text(Decoded(WithTextsThatUnpack(Png(picture), 2))), picture.pixels);
+  const std::string many = WithTextsThatUnpack(Png(picture), 100);
+  for (const absl::Status& status : {DecodeImage(many).status(), SizeOfImage(many).status()}) {
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("more than 67108864 bytes of memory"));
+  }
+}
+
 // Quality 100 rounds whole numbers only, and the slopes have no edges that sharing colours blurs.
 TEST(JpegFile, IsCloseToWhatWasPacked) {
   const Picture picture = Slope(64, 64);

@@ -217,6 +217,19 @@ inline std::string Png(const Picture& picture) {
   return out;
 }
 
+// With chunks of text that have a few kilobytes each, and 7 MiB when they are unpacked.
+inline std::string WithTextsThatUnpack(const std::string& png, int texts) {
+  const std::string body =
+      absl::StrCat(std::string("zTXtk\0\0", 7), Deflated(std::string(size_t{7} << 20, 'x'), 15));
+  const auto sum =
+      static_cast<uint32_t>(crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size()));
+  const std::string chunk =
+      absl::StrCat(Big32(static_cast<uint32_t>(body.size() - 4)), body, Big32(sum));
+  std::string bytes = png.substr(0, 33);  // its signature and IHDR
+  for (int i = 0; i < texts; ++i) bytes += chunk;
+  return bytes + png.substr(33);
+}
+
 inline std::string Jpeg(const Picture& picture, int quality = 95, bool progressive = false) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
