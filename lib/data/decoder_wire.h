@@ -23,8 +23,8 @@ enum class DecoderRequest : uint64_t {
   kImageVersions = 5,  // → "libjpeg-turbo 2.1.5, libpng 1.6.39"
   kImageSize = 6,      // an encoded image → height, width
   // An ImageForm (height, width, whether it may be resized, fit, channels), number of images, and
-  // each as it is encoded → of each a DecoderAnswer, and its pixels or a sentence. kFault: it may
-  // not be resized.
+  // each as it is encoded → of the first of them, one at least, a DecoderAnswer, and its pixels or
+  // a sentence. kFault: it may not be resized.
   kImages = 7,
 };
 

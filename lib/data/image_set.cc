@@ -111,17 +111,23 @@ class ImageSet final : public StoredDataSet {
   // that ends it is never again asked for with others, since there may not be many deaths.
   absl::Status Decode(absl::Span<const uint64_t> ids, absl::Span<const std::string> encoded,
                       Batch& batch, size_t first) const {
-    if (ids.size() > 1) {
-      const absl::StatusOr<std::string> told = decoders_->AskForMany(RequestOf(encoded));
-      if (told.ok()) return Take(*told, ids, batch, first);
-    }
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const absl::StatusOr<std::string> told = decoders_->Ask(RequestOf(encoded.subspan(i, 1)));
+    bool together = true;
+    for (size_t i = 0; i < ids.size();) {
+      const size_t asked = together ? ids.size() - i : 1;
+      const std::string request = RequestOf(encoded.subspan(i, asked));
+      const absl::StatusOr<std::string> told =
+          asked > 1 ? decoders_->AskForMany(request) : decoders_->Ask(request);
+      if (!told.ok() && asked > 1) {
+        together = false;
+        continue;
+      }
       if (!told.ok()) {
         if (IsBadSample(told.status())) AskForAloneFromNowOn(ids[i]);
         return Prefix(absl::StrCat("sample ", ids[i]), Named(images_[ids[i]], told.status()));
       }
-      MUSTER_RETURN_IF_ERROR(Take(*told, ids.subspan(i, 1), batch, first + i));
+      MUSTER_ASSIGN_OR_RETURN(const size_t taken,
+                              Take(*told, ids.subspan(i, asked), batch, first + i));
+      i += taken;
     }
     return absl::OkStatus();
   }
@@ -137,16 +143,19 @@ class ImageSet final : public StoredDataSet {
     return request.bytes();
   }
 
-  // What was told of `ids`, to their rows.
-  absl::Status Take(absl::string_view told, absl::Span<const uint64_t> ids, Batch& batch,
-                    size_t first) const {
+  // What was told of the first of `ids`, to their rows. Returns of how many, at least one.
+  absl::StatusOr<size_t> Take(absl::string_view told, absl::Span<const uint64_t> ids, Batch& batch,
+                              size_t first) const {
     WireReader reader(told);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const EncodedImage& image = images_[ids[i]];
+    size_t taken = 0;
+    while (taken == 0 || !reader.AtEnd()) {
+      if (taken == ids.size()) return Nonsense(images_[ids.back()]);
+      const uint64_t id = ids[taken];
+      const EncodedImage& image = images_[id];
       const uint64_t code = reader.Number();
       const absl::string_view text = reader.Text();
       if (!reader.ok()) return Nonsense(image);
-      const std::string sample = absl::StrCat("sample ", ids[i]);
+      const std::string sample = absl::StrCat("sample ", id);
       const absl::string_view words = text.substr(0, kMostWords);
       switch (static_cast<DecoderAnswer>(code)) {
         case DecoderAnswer::kBadBytes: return Prefix(sample, Named(image, BadSample(words)));
@@ -156,11 +165,12 @@ class ImageSet final : public StoredDataSet {
           [[fallthrough]];
         default: return Prefix(sample, Nonsense(image));
       }
-      std::memcpy(batch.row(0, first + i).data(), text.data(), text.size());
+      std::memcpy(batch.row(0, first + taken).data(), text.data(), text.size());
       if (fields_.size() > 1)
-        std::memcpy(batch.row(1, first + i).data(), &image.label, sizeof(image.label));
+        std::memcpy(batch.row(1, first + taken).data(), &image.label, sizeof(image.label));
+      ++taken;
     }
-    return reader.AtEnd() ? absl::OkStatus() : Nonsense(images_[ids.back()]);
+    return taken;
   }
 
   bool IsAskedForAlone(uint64_t id) const {

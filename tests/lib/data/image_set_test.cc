@@ -121,12 +121,29 @@ TEST(ImageSet, AsksForAllImagesOfAReadAtOnce) {
   EXPECT_THAT(Values<int64_t>(batch->of(1)), ElementsAre(2, 0, 1));
 }
 
+// As where what is asked for takes long.
+TEST(ImageSet, AsksForThoseThatAnAnswerLeavesOut) {
+  const Files files;
+  const auto decoders = std::make_shared<Decoders>(DecoderOptions{
+      .program = Script(
+          files,
+          absl::StrCat(Printf(Answered(0, "libraries")), "; ", Printf(Answered(0, Pixel("123"))),
+                       "; ", Printf(Answered(0, Pixel("456") + Pixel("789"))), "; cat >/dev/null")),
+      .patience = kPatience});
+  const auto set = SetOf({"a", "b", "c"}, {.image_size = {1, 1}}, decoders);
+  ASSERT_NE(set, nullptr);
+  const absl::StatusOr<Batch> batch = set->Read(0, std::vector<uint64_t>{0, 1, 2});
+  ASSERT_TRUE(batch.ok()) << batch.status();
+  EXPECT_EQ(Text(batch->of(0)), "123456789");
+}
+
 TEST(ImageSet, BelievesNoAnswer) {
   const std::string out_of_memory = WireWriter().Number(3).Text("no memory").bytes();
   const std::string unknown = WireWriter().Number(9).Text("123").bytes();
   for (const std::string& told :
-       {std::string(), Pixel("123"), Pixel("123") + Pixel("45"), Pixel("1234") + Pixel("456"),
-        Pixel("123") + Pixel("456") + "x", Pixel("123") + out_of_memory, unknown + Pixel("123"),
+       {std::string(), Pixel("123") + Pixel("456") + Pixel("789"), Pixel("123") + Pixel("45"),
+        Pixel("1234") + Pixel("456"), Pixel("123") + Pixel("456") + "x",
+        Pixel("123") + out_of_memory, unknown + Pixel("123"),
         Pixel("123") + WireWriter().Number(0).Number(~uint64_t{0}).bytes()}) {
     const Files files;
     const auto set = SetOf({"a", "b"}, {.image_size = {1, 1}}, Telling(files, told));
