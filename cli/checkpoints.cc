@@ -339,13 +339,7 @@ absl::Status Keep(const CheckpointsArguments& arguments, const Folder& folder,
   } else {
     if (!one.is_complete()) return NotComplete(one);
     MUSTER_RETURN_IF_ERROR(CheckIsFree(folder, one, arguments.name));
-    MUSTER_RETURN_IF_ERROR(WriteKeptName(files, one.lineage, one.step, arguments.name));
-    // The job that runs may have removed it meanwhile.
-    if (!ReadManifestFile(files, ManifestFileOf(one.lineage, one.step)).ok()) {
-      DeleteCheckpoint(files, one.lineage, one.step).IgnoreError();
-      return absl::NotFoundError(absl::StrCat("the checkpoint of step ", one.step.value(),
-                                              " has just been removed by its job"));
-    }
+    MUSTER_RETURN_IF_ERROR(KeepCheckpoint(files, one.lineage, one.step, arguments.name));
   }
   ordered_json now = AsJson(folder, one);
   now["name"] = arguments.release ? ordered_json() : ordered_json(arguments.name);

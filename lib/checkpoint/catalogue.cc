@@ -58,6 +58,7 @@ absl::StatusOr<std::string> ClusterOf(const CheckpointFiles& files, const std::s
   if (name == kManifestFile || absl::EndsWith(name, absl::StrCat("/", kManifestFile)))
     return ReadManifestCluster(files, file);
   if (absl::EndsWith(name, absl::StrCat("/", kKeptFile)) ||
+      absl::EndsWith(name, absl::StrCat("/", kGoingFile)) ||
       absl::EndsWith(name, absl::StrCat("/", kMeasureFile)))
     return ReadManifestCluster(files, absl::StrCat(FolderOf(file), "/", kManifestFile));
   MUSTER_ASSIGN_OR_RETURN(SegmentMeta meta, ReadSegmentMeta(files, file));
@@ -85,6 +86,7 @@ absl::Status DeleteFiles(CheckpointFiles& files, const Manifest& manifest,
     MUSTER_RETURN_IF_ERROR(files.Remove(KeptFileOf(manifest.lineage, manifest.step)));
     MUSTER_RETURN_IF_ERROR(files.Remove(MeasureFileOf(manifest.lineage, manifest.step)));
   }
+  MUSTER_RETURN_IF_ERROR(files.Remove(GoingFileOf(manifest.lineage, manifest.step)));
   files.RemoveFolder(FolderOf(own));
   for (const Segment& segment : manifest.segments) {
     MUSTER_RETURN_IF_ERROR(files.Remove(segment.file));
@@ -99,7 +101,7 @@ using Place = std::pair<LineageNumber, Step>;
 bool IsCheckpointFile(absl::string_view name) {
   absl::ConsumeSuffix(&name, kTemporarySuffix);
   return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
-         name == kMeasureFile;
+         name == kGoingFile || name == kMeasureFile;
 }
 
 std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
@@ -107,6 +109,7 @@ std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
   for (const Manifest& manifest : manifests) {
     files.insert(ManifestFileOf(manifest.lineage, manifest.step));
     files.insert(KeptFileOf(manifest.lineage, manifest.step));
+    files.insert(GoingFileOf(manifest.lineage, manifest.step));
     files.insert(MeasureFileOf(manifest.lineage, manifest.step));
     for (const Segment& segment : manifest.segments) files.insert(segment.file);
   }
@@ -227,6 +230,14 @@ absl::StatusOr<Catalogue::Listing> Catalogue::List(const std::string& job) const
   return listing;
 }
 
+absl::StatusOr<bool> Catalogue::Has(const std::string& job, LineageNumber lineage,
+                                    Step step) const {
+  const absl::Status found = kv_.Get(kCatalogueFamily, KeyOf(job, lineage, step)).status();
+  if (absl::IsNotFound(found)) return false;
+  if (!found.ok()) return found;
+  return true;
+}
+
 absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, Step step,
                                CheckpointFiles& files) {
   const std::string key = KeyOf(job, lineage, step);
@@ -240,6 +251,19 @@ absl::Status Catalogue::Remove(const std::string& job, LineageNumber lineage, St
   const auto manifest = DecodeManifest(*value);
   return manifest.ok() ? DeleteFiles(files, *manifest, cluster_)
                        : absl::OkStatus();  // unknown files are orphans from now on
+}
+
+absl::StatusOr<bool> Catalogue::RemoveUnnamed(const std::string& job, LineageNumber lineage,
+                                              Step step, CheckpointFiles& files) {
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, Has(job, lineage, step));
+  if (!is_there) return true;  // nothing is written where it was
+  MUSTER_ASSIGN_OR_RETURN(const bool has_name, IsKept(files, lineage, step));
+  if (has_name) return false;
+  MUSTER_RETURN_IF_ERROR(may_change_());
+  MUSTER_ASSIGN_OR_RETURN(const bool may_go, MayGoUnnamed(files, lineage, step));
+  if (!may_go) return false;
+  MUSTER_RETURN_IF_ERROR(Remove(job, lineage, step, files));
+  return true;
 }
 
 absl::Status Catalogue::RemoveAll(const std::string& job, CheckpointFiles& files) {
@@ -283,10 +307,8 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, co
   }
   for (size_t i = 0; i < candidates.size(); ++i)
     if (!kept[i]) removed.push_back(candidates[i]);
-  for (const Manifest& m : removed) {
-    MUSTER_ASSIGN_OR_RETURN(const bool has_name, IsKept(files, m.lineage, m.step));
-    if (!has_name) MUSTER_RETURN_IF_ERROR(Remove(job, m.lineage, m.step, files));
-  }
+  for (const Manifest& m : removed)
+    MUSTER_RETURN_IF_ERROR(RemoveUnnamed(job, m.lineage, m.step, files).status());
   return absl::OkStatus();
 }
 

@@ -58,6 +58,8 @@ class Catalogue {
   // something; false: it is committed already.
   absl::StatusOr<bool> CheckCommit(const Manifest& manifest, bool replaces) const;
   absl::StatusOr<Listing> List(const std::string& job) const;
+  // Whether that one is committed, also where its entry cannot be read.
+  absl::StatusOr<bool> Has(const std::string& job, LineageNumber lineage, Step step) const;
   // Ids of all jobs that have a manifest here, also one that cannot be read.
   absl::StatusOr<std::set<std::string>> Jobs() const;
   // Takes the manifest out, synced; then deletes its files, the manifest's own first. Not there:
@@ -66,6 +68,10 @@ class Catalogue {
   // error, kUnavailable, is told once all else is done.
   absl::Status Remove(const std::string& job, LineageNumber lineage, Step step,
                       CheckpointFiles& files);
+  // The same, unless it has a name (kept_name.h), or is given one meanwhile. False: it has one, and
+  // stays.
+  absl::StatusOr<bool> RemoveUnnamed(const std::string& job, LineageNumber lineage, Step step,
+                                     CheckpointFiles& files);
   // Keeps what `rule` says of the allowed checkpoints, the newest one that is finite, the one of
   // those that are finite which is best by its measure_file.h, and those that have a name
   // (kept_name.h), also where they are not allowed; every other one of the job is removed.

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
+#include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/domain/labels.h"
 
@@ -19,6 +20,10 @@ constexpr size_t kMostBytes = 64;  // with the line feed
 
 std::string KeptFileOf(LineageNumber lineage, Step step) {
   return absl::StrCat(CheckpointFolder(lineage, step), "/", kKeptFile);
+}
+
+std::string GoingFileOf(LineageNumber lineage, Step step) {
+  return absl::StrCat(CheckpointFolder(lineage, step), "/", kGoingFile);
 }
 
 absl::StatusOr<std::string> ReadKeptName(const CheckpointFiles& files, LineageNumber lineage,
@@ -42,6 +47,34 @@ absl::Status WriteKeptName(CheckpointFiles& files, LineageNumber lineage, Step s
                                                    "allowed: ",
                                                    kKeptNameRule));
   return files.Replace(KeptFileOf(lineage, step), name + "\n");
+}
+
+// One that has a name stays as long as it has one, so another name for it needs no look.
+absl::Status KeepCheckpoint(CheckpointFiles& files, LineageNumber lineage, Step step,
+                            const std::string& name) {
+  MUSTER_ASSIGN_OR_RETURN(const bool had_name, IsKept(files, lineage, step));
+  MUSTER_RETURN_IF_ERROR(WriteKeptName(files, lineage, step, name));
+  if (had_name) return absl::OkStatus();
+  const absl::Status going = files.Open(GoingFileOf(lineage, step)).status();
+  // The manifest goes before the file that says so.
+  const absl::Status there = files.Open(ManifestFileOf(lineage, step)).status();
+  if (absl::IsNotFound(going) && there.ok()) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(files.Remove(KeptFileOf(lineage, step)));
+  files.RemoveFolder(CheckpointFolder(lineage, step));
+  if (absl::IsNotFound(going) && !absl::IsNotFound(there)) return there;
+  return absl::NotFoundError(absl::StrCat("the checkpoint of step ", step.value(),
+                                          " is being removed, or was just now, as newer ones have "
+                                          "taken its place"));
+}
+
+// On a full disk nobody can write a name, either, and what is old has to go there all the more.
+absl::StatusOr<bool> MayGoUnnamed(CheckpointFiles& files, LineageNumber lineage, Step step) {
+  const std::string going = GoingFileOf(lineage, step);
+  const absl::Status told = files.Replace(going, "");
+  if (!told.ok() && !absl::IsResourceExhausted(told) && !absl::IsNotFound(told)) return told;
+  MUSTER_ASSIGN_OR_RETURN(const bool has_name, IsKept(files, lineage, step));
+  if (has_name) MUSTER_RETURN_IF_ERROR(files.Remove(going));
+  return !has_name;
 }
 
 absl::StatusOr<bool> IsKept(const CheckpointFiles& files, LineageNumber lineage, Step step) {

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<CheckpointPlace>> PlacesIn(const CheckpointFiles& fil
 bool IsOfCheckpoint(absl::string_view name) {
   absl::ConsumeSuffix(&name, kTemporarySuffix);
   return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
-         name == kMeasureFile;
+         name == kGoingFile || name == kMeasureFile;
 }
 
 absl::StatusOr<std::vector<std::string>> FilesOf(const CheckpointFiles& files,

@@ -1,9 +1,11 @@
-// Files of checkpoints in memory, and ones that fail when told.
+// Files of checkpoints in memory, ones that fail when told, and ones to which something happens
+// meanwhile.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -176,6 +178,55 @@ class FaultyFiles final : public CheckpointFiles {
 
   CheckpointFiles& files_;
   const std::shared_ptr<int64_t> until_failure_ = std::make_shared<int64_t>(-1);
+};
+
+// Passes all on to `files`, which outlive it, and calls `meanwhile` once, before the n-th call (0:
+// the first; PathOf and what open files are asked do not count). One thread.
+class OvertakenFiles final : public CheckpointFiles {
+ public:
+  OvertakenFiles(CheckpointFiles& files, int64_t n, std::function<void()> meanwhile)
+      : files_(files), until_(n), meanwhile_(std::move(meanwhile)) {}
+
+  bool overtaken() const { return until_ < 0; }
+
+  std::string PathOf(const std::string& file) const override { return files_.PathOf(file); }
+  absl::StatusOr<std::unique_ptr<CheckpointFile>> Open(const std::string& file) const override {
+    Count();
+    return files_.Open(file);
+  }
+  absl::Status Create(const std::string& file, const Write& write) override {
+    Count();
+    return files_.Create(file, write);
+  }
+  absl::Status Replace(const std::string& file, absl::string_view content) override {
+    Count();
+    return files_.Replace(file, content);
+  }
+  absl::Status List(const std::string& folder, const Visit& visit) const override {
+    Count();
+    return files_.List(folder, visit);
+  }
+  absl::Status Remove(const std::string& file) override {
+    Count();
+    return files_.Remove(file);
+  }
+  absl::Status MakeFolder() override {
+    Count();
+    return files_.MakeFolder();
+  }
+  void RemoveFolder(const std::string& folder) override {
+    Count();
+    files_.RemoveFolder(folder);
+  }
+
+ private:
+  void Count() const {
+    if (until_ >= 0 && until_-- == 0) meanwhile_();
+  }
+
+  CheckpointFiles& files_;
+  mutable int64_t until_;
+  const std::function<void()> meanwhile_;
 };
 
 }  // namespace muster

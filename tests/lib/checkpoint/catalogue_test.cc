@@ -8,6 +8,7 @@
 #include "lib/checkpoint/measure_file.h"
 #include "tests/lib/checkpoint/support.h"
 #include "tests/support/faulty_kv.h"
+#include "tests/support/memory_files.h"
 
 namespace muster {
 namespace {
@@ -161,6 +162,103 @@ TEST_F(CatalogueTest, PruneKeepsWhatHasANameUntilTheJobGoes) {
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-20"));
   ASSERT_TRUE(catalogue_.RemoveAll(kJob, *files_).ok());
   EXPECT_FALSE(std::filesystem::exists(dir_)) << "nothing is left of it";
+}
+
+// A person names a checkpoint while its job removes it as an old one, by another process.
+class NameMeanwhileTest : public CatalogueTest {
+ protected:
+  void Begin() {
+    ASSERT_TRUE(catalogue_.RemoveAll(kJob, *files_).ok());
+    ASSERT_TRUE(files_->MakeFolder().ok());
+    for (const int64_t step : {10, 20}) {
+      const Manifest manifest = CommitAt(1, step);
+      ASSERT_TRUE(WriteManifestFile(*files_, {"aa", manifest, {}, {}}).ok());
+    }
+  }
+  absl::Status Prune(CheckpointFiles& files) {
+    return catalogue_.Prune(
+        kJob, [](LineageNumber, Step) { return true; }, 1, files);
+  }
+  absl::Status Keep(CheckpointFiles& files) {
+    return KeepCheckpoint(files, LineageNumber(1), Step(10), "mine");
+  }
+  // Whoever was told that it is kept has all of it.
+  void ExpectKeptOrGone(const absl::Status& kept) {
+    if (!kept.ok()) {
+      EXPECT_TRUE(absl::IsNotFound(kept)) << kept;
+      ASSERT_TRUE(Prune(*files_).ok());
+      EXPECT_THAT(Listed(), ElementsAre("1:20"));
+      EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-10"));
+      return;
+    }
+    EXPECT_THAT(Listed(), ElementsAre("1:10", "1:20"));
+    const auto manifest = ReadManifestFile(*files_, ManifestFileOf(LineageNumber(1), Step(10)));
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_TRUE(LoadWhole(*files_, manifest->manifest, layout_).ok());
+    EXPECT_EQ(ReadKeptName(*files_, LineageNumber(1), Step(10)).value(), "mine");
+    EXPECT_TRUE(Prune(*files_).ok());
+    EXPECT_THAT(Listed(), ElementsAre("1:10", "1:20")) << "it stays";
+  }
+};
+
+TEST_F(NameMeanwhileTest, ANameGivenAmidAPruneKeepsOrIsRefused) {
+  int64_t call = 0;
+  int kept_ones = 0;
+  for (bool reached = true; reached; ++call) {
+    SCOPED_TRACE(absl::StrCat("a name comes before call ", call));
+    Begin();
+    absl::Status kept = absl::NotFoundError("nobody asked");
+    OvertakenFiles files(*files_, call, [&] { kept = Keep(*files_); });
+    ASSERT_TRUE(Prune(files).ok());
+    reached = files.overtaken();
+    if (reached && kept.ok()) ++kept_ones;
+    ExpectKeptOrGone(kept);
+  }
+  EXPECT_GT(kept_ones, 0);
+  EXPECT_GT(call, kept_ones + 4) << "some came too late";
+}
+
+TEST_F(NameMeanwhileTest, APruneAmidNamingLeavesItWholeOrTellsOfIt) {
+  int64_t call = 0;
+  int kept_ones = 0;
+  for (bool reached = true; reached; ++call) {
+    SCOPED_TRACE(absl::StrCat("a prune comes before call ", call));
+    Begin();
+    OvertakenFiles files(*files_, call, [&] { EXPECT_TRUE(Prune(*files_).ok()); });
+    const absl::Status kept = Keep(files);
+    reached = files.overtaken();
+    if (kept.ok()) ++kept_ones;
+    ExpectKeptOrGone(kept);
+  }
+  EXPECT_GT(kept_ones, 1);
+  EXPECT_GT(call, kept_ones) << "one comes before the name is written";
+}
+
+TEST_F(NameMeanwhileTest, WhatIsBeingRemovedTakesNoNameAndAnotherNameNeedsNoLook) {
+  Begin();
+  ASSERT_TRUE(Keep(*files_).ok());
+  WriteFile(absl::StrCat(dir_, "/", GoingFileOf(LineageNumber(1), Step(10))), "");
+  ASSERT_TRUE(KeepCheckpoint(*files_, LineageNumber(1), Step(10), "other").ok());
+  EXPECT_EQ(ReadKeptName(*files_, LineageNumber(1), Step(10)).value(), "other");
+  ASSERT_TRUE(files_->Remove(KeptFileOf(LineageNumber(1), Step(10))).ok());
+  const absl::Status late = Keep(*files_);
+  EXPECT_TRUE(absl::IsNotFound(late)) << late;
+  EXPECT_THAT(std::string(late.message()), HasSubstr("of step 10 is being removed"));
+  EXPECT_FALSE(IsKept(*files_, LineageNumber(1), Step(10)).value());
+}
+
+TEST_F(CatalogueTest, WhatIsGoneIsNotMadeAnew) {
+  CommitAt(1, 10);
+  EXPECT_TRUE(catalogue_.Has(kJob, LineageNumber(1), Step(10)).value());
+  EXPECT_TRUE(catalogue_.RemoveUnnamed(kJob, LineageNumber(1), Step(10), *files_).value());
+  EXPECT_FALSE(catalogue_.Has(kJob, LineageNumber(1), Step(10)).value());
+  EXPECT_TRUE(catalogue_.RemoveUnnamed(kJob, LineageNumber(1), Step(10), *files_).value());
+  EXPECT_THAT(FilesUnder(dir_), ElementsAre());
+  EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-10"));
+  ASSERT_TRUE(catalogue_.Commit(SaveAt(1, 20)).ok());
+  ASSERT_TRUE(WriteKeptName(*files_, LineageNumber(1), Step(20), "mine").ok());
+  EXPECT_FALSE(catalogue_.RemoveUnnamed(kJob, LineageNumber(1), Step(20), *files_).value());
+  EXPECT_TRUE(catalogue_.Has(kJob, LineageNumber(1), Step(20)).value());
 }
 
 // How good one is stands beside it; what has another measure, or none that can be read, is not the
