@@ -392,6 +392,12 @@ absl::Status Driver::Ask(Background::Call call) {
       absl::StrCat("query queue full (", kMostWaitingQueries, "); retry later"));
 }
 
+void Driver::AfterDiskWork(const std::string& job, std::function<std::function<void()>()> look) {
+  Post(TurnOf(job), [this, job, look = std::move(look)] {
+    CommitThread(job).Run([this, job, look](const std::stop_token&) { Post(TurnOf(job), look()); });
+  });
+}
+
 absl::Status Driver::Healthy() const {
   if (!broken_) return absl::OkStatus();
   return absl::UnavailableError("the journal cannot be written until the coordinator starts again");
@@ -779,6 +785,30 @@ void Driver::CarryOut(const PruneManifests& action) {
         PruneCheckpoints(OurCatalogue(), *FilesOf(action.newest.job), action.newest,
                          action.lineages, action.keep, action.best);
     if (absl::IsAborted(pruned)) TakesNoWrite(action.newest.job, pruned);
+  });
+}
+
+// After a failure it is as it was before, or its row is gone and its files are orphans.
+void Driver::CarryOut(const RemoveManifest& action) {
+  CommitThread(action.job).Run([this, action](const std::stop_token&) {
+    Catalogue catalogue = OurCatalogue();
+    const std::unique_ptr<CheckpointFiles> files = FilesOf(action.job);
+    absl::Status removed;
+    if (action.force) {
+      removed = catalogue.Remove(action.job, action.lineage, action.step, *files);
+    } else {
+      const absl::StatusOr<bool> went =
+          catalogue.RemoveUnnamed(action.job, action.lineage, action.step, *files);
+      removed = went.status();
+      if (went.ok() && !*went) removed = absl::FailedPreconditionError("it is kept by a name now");
+    }
+    if (!removed.ok() && TakesNoWrite(action.job, removed)) return;
+    ManifestRemoved done{action.job, action.lineage, action.step, action.by, ""};
+    const absl::StatusOr<bool> is_there = catalogue.Has(action.job, action.lineage, action.step);
+    if (!is_there.ok() || *is_there) done.failure = std::string(removed.message());
+    if (!removed.ok() && done.failure.empty())
+      LogWarning("files of a deleted checkpoint of job %s stay: %s", action.job, removed.message());
+    Post(TurnOf(action.job), [this, done = std::move(done)] { Feed(done); });
   });
 }
 

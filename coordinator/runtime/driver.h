@@ -119,6 +119,10 @@ class Driver {
   // For queries that take long and change nothing: one runs at a time, behind nothing that a job
   // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends.
   absl::Status Ask(Background::Call call);
+  // For what is to see the work on disk as done that was decided for that job: `look` runs on the
+  // thread of its commits, and what it returns on the driver's, once that knows what became of the
+  // work. Dropped where the driver ends.
+  void AfterDiskWork(const std::string& job, std::function<std::function<void()>()> look);
   // For what may take hours: one runs at a time, behind nothing but its like, for which the caller
   // has a bound. False, and `call` is dropped: the driver ends.
   bool RunLong(Background::Call call) { return long_thread_.Run(std::move(call)); }
@@ -169,6 +173,7 @@ class Driver {
   bool TakesNoWrite(const std::string& job, const absl::Status& failed);
   void OnReplaced(const absl::Status& why);
   void CarryOut(const PruneManifests& action);
+  void CarryOut(const RemoveManifest& action);
   void CarryOut(const SaveMeasure& action);
   void CarryOut(const TrimSpool& action);
   void CarryOut(const TidySpool& action);

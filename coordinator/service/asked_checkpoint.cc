@@ -39,6 +39,10 @@ absl::Status NoneOfThatName(const AskedCheckpoint& asked, const std::set<std::st
                    more > 0 ? absl::StrCat(" and ", more, " more") : ""));
 }
 
+ManifestPtr Found(const AskedCheckpoint& asked, const Manifest& manifest) {
+  return std::make_shared<const FoundManifest>(FoundManifest{manifest, asked.job->status.removals});
+}
+
 absl::Status IsLeftOut(const AskedCheckpoint& asked, Step step) {
   return FieldError("", asked.field,
                     absl::StrCat("job ", asked.job->status.job.id, " keeps step ", step.value(),
@@ -60,7 +64,7 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
   if (asked.name.empty()) {
     const auto found = std::find_if(usable.rbegin(), usable.rend(),
                                     [&](const Manifest& m) { return m.step == asked.step; });
-    return found == usable.rend() ? nullptr : std::make_shared<const Manifest>(*found);
+    return found == usable.rend() ? nullptr : Found(asked, *found);
   }
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(CheckpointDir(root, job.id));
   std::set<std::string> names;
@@ -74,7 +78,7 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
   };
   for (auto m = usable.rbegin(); m != usable.rend(); ++m) {
     MUSTER_ASSIGN_OR_RETURN(const bool is_it, is_asked(*m));
-    if (is_it) return std::make_shared<const Manifest>(*m);
+    if (is_it) return Found(asked, *m);
   }
   for (const Manifest& m : left_out) {
     const absl::StatusOr<std::string> name = ReadKeptName(*files, m.lineage, m.step);
@@ -83,7 +87,7 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
   if (asked.name == kBest) {
     MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(*files, usable));
     if (const std::optional<size_t> best = BestOf(measures, BestRuleOf(job.spec)))
-      return std::make_shared<const Manifest>(usable[*best]);
+      return Found(asked, usable[*best]);
   }
   return NoneOfThatName(asked, names);
 }

@@ -3,6 +3,7 @@
 // `checkpoint.keep` says. Looked up before anything is decided, so that a step is journalled.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -13,7 +14,10 @@
 
 namespace muster::coordinator {
 
-using ManifestPtr = std::shared_ptr<const Manifest>;
+struct FoundManifest : Manifest {
+  int64_t removals = 0;  // as JobStatus has them, of its job before it was looked for
+};
+using ManifestPtr = std::shared_ptr<const FoundManifest>;
 
 struct AskedCheckpoint {
   KnownJobPtr job;    // whose it is

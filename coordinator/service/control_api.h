@@ -270,6 +270,31 @@ struct LogTail {
   std::string text;
 };
 
+// A committed checkpoint, as it lies there.
+struct SavedCheckpoint {
+  std::string checkpoint;  // by which it is named: its folder, "lineage-1-step-40"
+  int64_t lineage = 0;
+  int64_t step = 0;
+  std::optional<int64_t> epoch{};  // counted from 0; nothing: nobody knows how long one is
+  uint64_t bytes = 0;              // of its files
+  int64_t unix_ms = 0;             // when it was committed
+  bool complete = false;           // its files are there, in full length
+  std::string why{};               // of one that is not, for people
+  bool finite = false;             // every value in it is
+  std::string name{};              // that it is kept by; empty: none
+  std::string measure{};           // as "validation.loss"; empty: it was not measured
+  std::optional<double> value{};   // of that
+  bool best = false;               // by what checkpoint.keep of the job says
+  bool left_out = false;           // the job has gone back behind it, and nothing goes on from it
+  bool deleting = false;
+};
+// By lineage and step. `after`: `next_page_token` of the page before; empty: the first.
+struct SavedCheckpoints {
+  std::vector<SavedCheckpoint> checkpoints;
+  std::string next_page_token;  // empty: this is the last page
+};
+inline constexpr size_t kSavedCheckpointsPerPage = 200;
+
 // Which bytes of a file of a committed checkpoint are asked for.
 struct FileQuery {
   std::string file;  // FOLDER/FILE in the job's folder of checkpoints
@@ -359,6 +384,20 @@ class JobApi {
   // Of a manifest, a segment or the name that a checkpoint is kept by, byte for byte. kNotFound,
   // too: the job has no such checkpoint any more, or that no such file.
   virtual void ReadFile(const std::string& id, FileQuery query, Reply<FilePart> reply) = 0;
+  // One page of what is committed of the job. kInvalidArgument: `page_token` is none.
+  virtual void Checkpoints(const std::string& id, const std::string& page_token,
+                           Reply<SavedCheckpoints> reply) = 0;
+  // It is kept by that name from now on, whatever the job says; empty: by none. As it is then.
+  // kNotFound, too: there is no such checkpoint, or it is being removed. kAlreadyExists: another
+  // one of the job has the name. kFailedPrecondition: it is not complete.
+  virtual void KeepCheckpoint(const std::string& id, const std::string& checkpoint,
+                              const std::string& name, const coordinator::Caller& caller,
+                              Reply<SavedCheckpoint> reply) = 0;
+  // As it was; it is gone then. kNotFound, too: there is no such checkpoint. kFailedPrecondition:
+  // the job may go back to it by itself, or, without `force`, it has a name or is the newest one.
+  virtual void DeleteCheckpoint(const std::string& id, const std::string& checkpoint, bool force,
+                                const coordinator::Caller& caller,
+                                Reply<SavedCheckpoint> reply) = 0;
   // Of the checkpoint of `step`; without one, of the final state, else of the newest checkpoint.
   virtual void Digest(const std::string& id, std::optional<int64_t> step,
                       Reply<JobDigest> reply) = 0;

@@ -132,8 +132,22 @@ class FolderApi final : public JobApi {
   void ReadFile(const std::string& id, FileQuery query, Reply<FilePart> reply) override {
     if (const absl::Status bad = CheckFileQuery(query); !bad.ok()) return reply(bad);
     Answer<FilePart>(id, reply, [&](const KnownJobPtr& known) {
-      return ReadFilePart(root_, known->status, query);
+      return ReadFilePart(journal_, root_, known->status, query);
     });
+  }
+  void Checkpoints(const std::string& id, const std::string& page_token,
+                   Reply<SavedCheckpoints> reply) override {
+    Answer<SavedCheckpoints>(id, reply, [&](const KnownJobPtr& known) {
+      return ListCheckpoints(journal_, root_, known->status, page_token, {});
+    });
+  }
+  void KeepCheckpoint(const std::string&, const std::string&, const std::string&, const Caller&,
+                      Reply<SavedCheckpoint> reply) override {
+    reply(NothingRuns());
+  }
+  void DeleteCheckpoint(const std::string&, const std::string&, bool, const Caller&,
+                        Reply<SavedCheckpoint> reply) override {
+    reply(NothingRuns());
   }
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Answer<JobDigest>(id, reply, [&](const KnownJobPtr& known) {

@@ -24,6 +24,7 @@
 #include "coordinator/service/new_job_id.h"
 #include "coordinator/service/shared_answer.h"
 #include "coordinator/state/plan.h"
+#include "coordinator/state/stored_job.h"
 #include "lib/base/mutex.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -306,8 +307,55 @@ class Api final : public JobApi {
     if (const absl::Status bad = CheckFileQuery(query); !bad.ok()) return reply(bad);
     AnswerLater<FilePart>(id, std::move(reply),
                           [this, query](const KnownJob& known, const std::stop_token&) {
-                            return ReadFilePart(root_, known.status, query);
+                            return ReadFilePart(journal_, root_, known.status, query);
                           });
+  }
+
+  void Checkpoints(const std::string& id, const std::string& page_token,
+                   Reply<SavedCheckpoints> reply) override {
+    AnswerLater<SavedCheckpoints>(
+        id, std::move(reply),
+        [this, page_token](const KnownJob& known, const std::stop_token& stop) {
+          return ListCheckpoints(journal_, root_, known.status, page_token, stop);
+        });
+  }
+
+  void KeepCheckpoint(const std::string& id, const std::string& checkpoint, const std::string& name,
+                      const Caller& caller, Reply<SavedCheckpoint> reply) override {
+    const absl::StatusOr<CheckpointPlace> place = PlaceOfCheckpoint(checkpoint);
+    if (!place.ok()) return reply(place.status());
+    AnswerLater<SavedCheckpoint>(
+        id, std::move(reply),
+        [=, this, place = *place](const KnownJob& known,
+                                  const std::stop_token&) -> absl::StatusOr<SavedCheckpoint> {
+          MUSTER_RETURN_IF_ERROR(CheckOf(known, caller, Need::kChangeJob));
+          MUSTER_RETURN_IF_ERROR(driver_.OurCatalogue().MayChangeNow());
+          return coordinator::KeepCheckpoint(journal_, root_, known.status, place, name);
+        });
+  }
+
+  // Whether there is one, and what it is called, is read before it is decided; what its name is
+  // then counts where it is carried out.
+  void DeleteCheckpoint(const std::string& id, const std::string& checkpoint, bool force,
+                        const Caller& caller, Reply<SavedCheckpoint> reply) override {
+    const absl::StatusOr<CheckpointPlace> place = PlaceOfCheckpoint(checkpoint);
+    if (!place.ok()) return reply(place.status());
+    const absl::StatusOr<KnownJobPtr> known = Find(id);
+    if (!known.ok()) return reply(known.status());
+    const auto answer = Once(std::move(reply));
+    const absl::Status taken =
+        driver_.Ask([=, this, known = *known, place = *place](const std::stop_token&) {
+          if (const absl::Status refused = CheckOf(*known, caller, Need::kChangeJob); !refused.ok())
+            return answer(refused);
+          absl::StatusOr<SavedCheckpoint> found = SavedAt(journal_, root_, known->status, place);
+          if (!found.ok()) return answer(found.status());
+          if (!found->name.empty() && !force)
+            return answer(absl::FailedPreconditionError(
+                absl::StrCat("the checkpoint of step ", found->step, " is kept as '", found->name,
+                             "'; `force` deletes it all the same")));
+          Remove(id, place, force, caller, *std::move(found), answer);
+        });
+    if (!taken.ok()) answer(taken);
   }
 
   void Digest(const std::string& id, std::optional<int64_t> step, Reply<JobDigest> reply) override {
@@ -331,6 +379,32 @@ class Api final : public JobApi {
       absl::StatusOr<JobInfo> info = Pick(jobs, id);
       if (!info.ok()) return reply(info.status());
       reply(SubmittedJob{*std::move(info), *created});
+    });
+  }
+
+  void Remove(const std::string& id, const CheckpointPlace& place, bool force, const Caller& caller,
+              SavedCheckpoint found, const Reply<SavedCheckpoint>& reply) {
+    const auto decide = [=](const KnownJobs& jobs) -> absl::StatusOr<std::optional<Input>> {
+      MUSTER_ASSIGN_OR_RETURN(const KnownJobPtr known, FindToChange(jobs, id, caller));
+      const std::string why_not = WhyNotRemoved(known->status, place.first, place.second, force);
+      if (!why_not.empty()) return absl::FailedPreconditionError(why_not);
+      return RemoveCheckpoint{id, place.first, place.second, force, caller.user};
+    };
+    // What a second request finds under way it waits for, too.
+    const auto look = [=, this, found = std::move(found)]() -> std::function<void()> {
+      const absl::StatusOr<bool> is_there =
+          driver_.OurCatalogue().Has(id, place.first, place.second);
+      absl::StatusOr<SavedCheckpoint> answer = found;
+      if (!is_there.ok()) answer = is_there.status();
+      if (is_there.ok() && *is_there)
+        answer = absl::UnavailableError(
+            absl::StrCat("the checkpoint of step ", place.second.value(), " of job ", id,
+                         " could not be deleted: an event of the job says why; delete it again"));
+      return [reply, answer = std::move(answer)] { reply(answer); };
+    };
+    driver_.Change(decide, [this, id, look, reply](const absl::StatusOr<KnownJobs>& jobs) {
+      if (!jobs.ok()) return reply(jobs.status());
+      driver_.AfterDiskWork(id, look);
     });
   }
 
@@ -584,7 +658,18 @@ class Api final : public JobApi {
     }
     MUSTER_RETURN_IF_ERROR(CheckRoom(jobs, spec, &status.job.spec, most_kept_, caller));
     MUSTER_RETURN_IF_ERROR(CheckAccepts(status.job, accepts));
+    MUSTER_RETURN_IF_ERROR(CheckNothingGoes(status, found));
     return coordinator::Submit{id, spec, "", accepts, caller.user, found};
+  }
+
+  // What it would go on from may be a checkpoint that is being deleted, or was since it was looked
+  // up.
+  static absl::Status CheckNothingGoes(const JobStatus& status, const ManifestPtr& found) {
+    const bool has_changed = found != nullptr && found->removals != status.removals;
+    if (status.removing.empty() && !has_changed) return absl::OkStatus();
+    return absl::UnavailableError(absl::StrCat(
+        "a checkpoint of job ", status.job.id,
+        has_changed ? " was deleted just now" : " is being deleted", "; submit it again"));
   }
 
   static absl::Status CheckAccepts(const JobJournal& job, Accepts accepts) {

@@ -26,6 +26,7 @@
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/checkpoint/survey.h"
 #include "lib/config/field_error.h"
 #include "lib/config/places.h"
 #include "lib/domain/audit.h"
@@ -380,18 +381,166 @@ absl::Status CheckFileQuery(FileQuery& query) {
                                  ", ", kMeasureFile, " or a segment of that folder"));
 }
 
+absl::StatusOr<CheckpointPlace> PlaceOfCheckpoint(const std::string& checkpoint,
+                                                  const std::string& field) {
+  if (const std::optional<CheckpointPlace> place = PlaceOfFolder(checkpoint)) return *place;
+  return FieldError("", field,
+                    absl::StrCat("'", Cut(Printable(checkpoint)),
+                                 "' is no checkpoint; they are called lineage-L-step-S"));
+}
+
+namespace {
+
+absl::Status NoSuchCheckpoint(const std::string& job, const CheckpointPlace& place) {
+  return absl::NotFoundError(absl::StrCat("job ", job, " has no checkpoint of step ",
+                                          place.second.value(), ", lineage ", place.first.value(),
+                                          ", any more, or none yet"));
+}
+
+// Those that are kept by a name alone, or were left out by a rewind, only the catalogue knows.
+absl::Status CheckIsCommitted(const Journal& journal, const JobStatus& status,
+                              const CheckpointPlace& place) {
+  const auto& known = status.checkpoints;
+  if (std::find(known.begin(), known.end(), place) != known.end()) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there,
+                          Catalogue(journal.kv()).Has(status.job.id, place.first, place.second));
+  return is_there ? absl::OkStatus() : NoSuchCheckpoint(status.job.id, place);
+}
+
+// Which one of them is the best of those that the job may go on from; nothing: it asks for none, or
+// none was measured.
+absl::StatusOr<std::optional<CheckpointPlace>> BestPlace(const CheckpointFiles& files,
+                                                         const JobJournal& job,
+                                                         const std::vector<Manifest>& all) {
+  const BestRule rule = BestRuleOf(job.spec);
+  if (!rule.wanted()) return std::nullopt;
+  std::vector<Manifest> usable;
+  for (const Manifest& m : all)
+    if (OnAncestry(job.lineages, m.lineage, m.step)) usable.push_back(m);
+  MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(files, usable));
+  const std::optional<size_t> best = BestOf(measures, rule);
+  if (!best) return std::nullopt;
+  return CheckpointPlace(usable[*best].lineage, usable[*best].step);
+}
+
+SavedCheckpoint DescribeCheckpoint(const CheckpointFiles& files, const JobStatus& status,
+                                   const Manifest& manifest) {
+  const JobJournal& job = status.job;
+  const CheckpointPlace place(manifest.lineage, manifest.step);
+  const SurveyedCheckpoint found = std::move(SurveyCheckpoints(files, {place}).front());
+  SavedCheckpoint saved{.checkpoint = CheckpointFolder(manifest.lineage, manifest.step),
+                        .lineage = manifest.lineage.value(),
+                        .step = manifest.step.value()};
+  constexpr int64_t kMillisPerSecond = 1000;
+  const uint64_t samples = job.environment ? job.environment->samples : 0;
+  if (IsSampleCount(samples)) saved.epoch = saved.step / StepsPerEpoch(job.spec.training, samples);
+  saved.bytes = manifest.total_bytes;
+  saved.unix_ms = manifest.unix_seconds * kMillisPerSecond;
+  saved.complete = found.is_complete();
+  saved.why = Printable(found.why_not);
+  saved.finite = IsFinite(manifest);
+  saved.name = found.name;
+  if (found.measure) {
+    saved.measure = found.measure->measure;
+    saved.value = found.measure->value;
+  }
+  saved.left_out = !OnAncestry(job.lineages, manifest.lineage, manifest.step);
+  saved.deleting = status.removing.contains(place);
+  return saved;
+}
+
+}  // namespace
+
+// One that a prune takes meanwhile is told as not complete: it was there when the list was begun.
+absl::StatusOr<SavedCheckpoints> ListCheckpoints(const Journal& journal, const std::string& root,
+                                                 const JobStatus& status,
+                                                 const std::string& page_token,
+                                                 const std::stop_token& stop) {
+  std::optional<CheckpointPlace> after;
+  if (!page_token.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(after, PlaceOfCheckpoint(page_token, "page_token"));
+  }
+  const std::string& id = status.job.id;
+  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(id));
+  const auto files = CheckpointFilesIn(CheckpointDir(root, id));
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<CheckpointPlace> best,
+                          BestPlace(*files, status.job, listing.manifests));
+  SavedCheckpoints page;
+  for (const Manifest& manifest : listing.manifests) {
+    const CheckpointPlace place(manifest.lineage, manifest.step);
+    if (after && place <= *after) continue;
+    if (stop.stop_requested()) return absl::CancelledError("a list of checkpoints was stopped");
+    if (page.checkpoints.size() == kSavedCheckpointsPerPage) {
+      page.next_page_token = page.checkpoints.back().checkpoint;
+      return page;
+    }
+    SavedCheckpoint& saved =
+        page.checkpoints.emplace_back(DescribeCheckpoint(*files, status, manifest));
+    saved.best = best == place;
+  }
+  return page;
+}
+
+absl::StatusOr<SavedCheckpoint> SavedAt(const Journal& journal, const std::string& root,
+                                        const JobStatus& status, const CheckpointPlace& place) {
+  const std::string& id = status.job.id;
+  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(id));
+  const auto files = CheckpointFilesIn(CheckpointDir(root, id));
+  for (const Manifest& manifest : listing.manifests) {
+    if (CheckpointPlace(manifest.lineage, manifest.step) != place) continue;
+    SavedCheckpoint saved = DescribeCheckpoint(*files, status, manifest);
+    MUSTER_ASSIGN_OR_RETURN(const std::optional<CheckpointPlace> best,
+                            BestPlace(*files, status.job, listing.manifests));
+    saved.best = best == place;
+    return saved;
+  }
+  return NoSuchCheckpoint(id, place);
+}
+
+// Two at once give no name twice: both are on the thread of queries.
+absl::StatusOr<SavedCheckpoint> KeepCheckpoint(const Journal& journal, const std::string& root,
+                                               const JobStatus& status,
+                                               const CheckpointPlace& place,
+                                               const std::string& name) {
+  const std::string& id = status.job.id;
+  const auto files = CheckpointFilesIn(CheckpointDir(root, id));
+  MUSTER_ASSIGN_OR_RETURN(SavedCheckpoint saved, SavedAt(journal, root, status, place));
+  const auto& [lineage, step] = place;
+  if (name.empty()) {
+    MUSTER_RETURN_IF_ERROR(files->Remove(KeptFileOf(lineage, step)));
+    saved.name.clear();
+    return saved;
+  }
+  if (!IsKeptName(name))
+    return FieldError("", "name",
+                      absl::StrCat("'", Cut(Printable(name)),
+                                   "' is no name of a checkpoint; allowed: ", kKeptNameRule));
+  if (saved.deleting)
+    return absl::NotFoundError(
+        absl::StrCat("the checkpoint of step ", step.value(), " is being deleted"));
+  if (!saved.complete)
+    return absl::FailedPreconditionError(
+        absl::StrCat("the checkpoint of step ", step.value(), " is not complete: ", saved.why));
+  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(id));
+  for (const Manifest& other : listing.manifests) {
+    if (CheckpointPlace(other.lineage, other.step) == place) continue;
+    const absl::StatusOr<std::string> held = ReadKeptName(*files, other.lineage, other.step);
+    if (absl::IsUnavailable(held.status())) return held.status();
+    if (held.ok() && *held == name)
+      return absl::AlreadyExistsError(absl::StrCat("the checkpoint of step ", other.step.value(),
+                                                   " is kept as '", name, "'; take another name"));
+  }
+  MUSTER_RETURN_IF_ERROR(muster::KeepCheckpoint(*files, lineage, step, name));
+  saved.name = name;
+  return saved;
+}
+
 // The folder holds nothing that is not of this job; what is asked for is opened anew each time, so
 // that nothing stays open for somebody who went away.
-absl::StatusOr<FilePart> ReadFilePart(const std::string& root, const JobStatus& status,
-                                      const FileQuery& query) {
+absl::StatusOr<FilePart> ReadFilePart(const Journal& journal, const std::string& root,
+                                      const JobStatus& status, const FileQuery& query) {
   const CheckpointPlace place = *PlaceOfFile(query.file);
-  const auto gone = [&] {
-    return absl::NotFoundError(absl::StrCat("job ", status.job.id, " has no checkpoint of step ",
-                                            place.second.value(), ", lineage ", place.first.value(),
-                                            ", any more, or none yet"));
-  };
-  const auto& known = status.checkpoints;
-  if (std::find(known.begin(), known.end(), place) == known.end()) return gone();
+  MUSTER_RETURN_IF_ERROR(CheckIsCommitted(journal, status, place));
   const auto file = CheckpointFilesIn(CheckpointDir(root, status.job.id))->Open(query.file);
   if (absl::IsNotFound(file.status())) {
     const auto lacks = [&](const char* what) {
@@ -400,7 +549,7 @@ absl::StatusOr<FilePart> ReadFilePart(const std::string& root, const JobStatus& 
     };
     if (absl::EndsWith(query.file, kKeptFile)) return lacks(" is kept by no name");
     if (absl::EndsWith(query.file, kMeasureFile)) return lacks(" was not measured");
-    return gone();
+    return NoSuchCheckpoint(status.job.id, place);
   }
   MUSTER_RETURN_IF_ERROR(file.status());
   const auto offset = static_cast<uint64_t>(query.offset);

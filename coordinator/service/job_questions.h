@@ -12,6 +12,7 @@
 #include "coordinator/runtime/journal.h"
 #include "coordinator/runtime/known_job.h"
 #include "coordinator/service/control_api.h"
+#include "lib/checkpoint/manifest_file.h"
 
 namespace muster::coordinator {
 
@@ -34,8 +35,24 @@ absl::StatusOr<JobDigest> DigestOf(const Journal& journal, const std::string& ro
                                    const std::stop_token& stop);
 // Sets what the query leaves to us, and refuses what is the name of no file of a checkpoint.
 absl::Status CheckFileQuery(FileQuery& query);
-absl::StatusOr<FilePart> ReadFilePart(const std::string& root, const JobStatus& status,
-                                      const FileQuery& query);
+absl::StatusOr<FilePart> ReadFilePart(const Journal& journal, const std::string& root,
+                                      const JobStatus& status, const FileQuery& query);
+// Its place, of the name that SavedCheckpoint has for it. kInvalidArgument, with `field`: it is no
+// such name.
+absl::StatusOr<CheckpointPlace> PlaceOfCheckpoint(const std::string& checkpoint,
+                                                  const std::string& field = "checkpoint");
+absl::StatusOr<SavedCheckpoints> ListCheckpoints(const Journal& journal, const std::string& root,
+                                                 const JobStatus& status,
+                                                 const std::string& page_token,
+                                                 const std::stop_token& stop);
+// One of them. kNotFound: it is not committed, or not any more.
+absl::StatusOr<SavedCheckpoint> SavedAt(const Journal& journal, const std::string& root,
+                                        const JobStatus& status, const CheckpointPlace& place);
+// Errors as JobApi::KeepCheckpoint says.
+absl::StatusOr<SavedCheckpoint> KeepCheckpoint(const Journal& journal, const std::string& root,
+                                               const JobStatus& status,
+                                               const CheckpointPlace& place,
+                                               const std::string& name);
 absl::Status CheckHistoryQuery(const HistoryQuery& query);
 // Sets what the query leaves to us, and refuses what no query may have.
 absl::Status CheckLedgerQuery(LedgerQuery& query);

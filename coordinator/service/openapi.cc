@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -47,15 +48,17 @@ Json Schemas() {
   return schemas;
 }
 
-std::string ParameterInPath(const std::string& pattern) {
-  const size_t open = pattern.find('{');
-  if (open == std::string::npos) return "";
-  return pattern.substr(open + 1, pattern.find('}') - open - 1);
+std::vector<std::string> ParametersInPath(const std::string& pattern) {
+  std::vector<std::string> names;
+  for (size_t open = pattern.find('{'); open != std::string::npos;
+       open = pattern.find('{', open + 1))
+    names.push_back(pattern.substr(open + 1, pattern.find('}', open) - open - 1));
+  return names;
 }
 
 Json ParametersOf(const Operation& operation) {
   Json parameters = Json::array();
-  if (const std::string name = ParameterInPath(operation.pattern); !name.empty())
+  for (const std::string& name : ParametersInPath(operation.pattern))
     parameters.push_back({{"name", name},
                           {"in", "path"},
                           {"required", true},

@@ -355,6 +355,52 @@ void ReadFile(JobApi& api, const http::Request& request, const http::Responder& 
   });
 }
 
+void ListCheckpoints(JobApi& api, const http::Request& request, const http::Responder& respond) {
+  std::string page_token;
+  if (const auto token = request.query.find("page_token"); token != request.query.end()) {
+    page_token = token->second;
+    if (page_token.empty())
+      return respond.Send(FieldError("", "page_token", "is empty; leave it out for the first page"),
+                          "page_token");
+  }
+  api.Checkpoints(request.params.at("id"), page_token, Answering<SavedCheckpoints>(respond));
+}
+
+// Empty: by none any more.
+absl::StatusOr<std::string> ParseKeptName(const std::string& body) {
+  if (body.empty())
+    return absl::InvalidArgumentError("the body is empty; send {\"name\": …} as JSON");
+  MUSTER_ASSIGN_OR_RETURN(const Document document, ParseJsonDocument(body, ""));
+  MUSTER_RETURN_IF_ERROR(CheckKeys(document, "", document.root, KeysOf(CheckpointChangeBody())));
+  const auto name = document.root.find("name");
+  if (name == document.root.end())
+    return ErrorAt(document, "name", "is missing: by which the checkpoint is kept, or null");
+  if (name->is_null()) return std::string();
+  MUSTER_ASSIGN_OR_RETURN(std::string text, ReadText(document, "name", *name));
+  if (text.empty()) return ErrorAt(document, "name", "is empty; null keeps it by none");
+  return text;
+}
+
+void KeepCheckpoint(JobApi& api, const Caller& caller, const http::Request& request,
+                    const http::Responder& respond) {
+  const absl::StatusOr<std::string> name = ParseKeptName(request.body);
+  if (!name.ok()) return respond.Send(name.status(), FieldOf(name.status()));
+  api.KeepCheckpoint(request.params.at("id"), request.params.at("checkpoint"), *name, caller,
+                     Answering<SavedCheckpoint>(respond));
+}
+
+void DeleteCheckpoint(JobApi& api, const Caller& caller, const http::Request& request,
+                      const http::Responder& respond) {
+  bool force = false;
+  if (const auto word = request.query.find("force"); word != request.query.end()) {
+    force = word->second == "true";
+    if (!force && word->second != "false")
+      return respond.Send(FieldError("", "force", "must be true or false"), "force");
+  }
+  api.DeleteCheckpoint(request.params.at("id"), request.params.at("checkpoint"), force, caller,
+                       Answering<SavedCheckpoint>(respond));
+}
+
 absl::StatusOr<FollowQuery> FollowQueryIn(const http::Request& request) {
   FollowQuery query;
   for (const auto& [key, value] : request.query) {
@@ -473,6 +519,13 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
       handle(api, request, respond);
     };
   };
+  using ChangeOfJob =
+      void (*)(JobApi&, const Caller&, const http::Request&, const http::Responder&);
+  const auto with_caller = [&api](ChangeOfJob handle) -> Handle {
+    return
+        [&api, handle](const Caller& caller, const http::Request& request,
+                       const http::Responder& respond) { handle(api, caller, request, respond); };
+  };
   const auto submit = [&api, large_answers, gate](const http::Request& request,
                                                   const http::Responder& respond) {
     Submit(api, large_answers, gate, request, respond);
@@ -512,6 +565,7 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
       {"GET", "/v1/jobs/{id}/logs", with_api(Logs)},
       {"GET", "/v1/jobs/{id}/digest", with_api(Digest)},
       {"GET", "/v1/jobs/{id}/checkpoint", with_api(ReadFile)},
+      {"GET", "/v1/jobs/{id}/checkpoints", with_api(ListCheckpoints)},
       {"GET", "/v1/openapi.json", OpenApi},
       http::MetricsRoute(std::move(metrics)),
       http::HealthRoute(std::move(healthy)),
@@ -527,6 +581,8 @@ std::vector<http::Route> RestRoutes(JobApi& api, std::function<std::string()> me
   add({"POST", "/v1/jobs/{id}:stop", nullptr}, ChangeJob(api, large_answers, &JobApi::Stop));
   add({"POST", "/v1/jobs/{id}:scale", nullptr}, scale);
   add({"PATCH", "/v1/jobs/{id}", nullptr}, set_queue);
+  add({"PATCH", "/v1/jobs/{id}/checkpoints/{checkpoint}", nullptr}, with_caller(KeepCheckpoint));
+  add({"DELETE", "/v1/jobs/{id}/checkpoints/{checkpoint}", nullptr}, with_caller(DeleteCheckpoint));
   add({"GET", "/v1/jobs/{id}/events", nullptr}, watch);
   add({"GET", "/v1/jobs/{id}/logs:follow", nullptr}, follow);
   return routes;

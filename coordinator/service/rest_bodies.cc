@@ -51,6 +51,17 @@ const Body& AdoptionBody() {
   return body;
 }
 
+const Body& CheckpointChangeBody() {
+  static const auto& body = *new Body{
+      .name = "CheckpointChange",
+      .about = "By which name a checkpoint is kept from now on.",
+      .fields = {{"name", NullOr(Words()),
+                  "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them; "
+                  "null: it is kept by none, and goes as others do",
+                  true}}};
+  return body;
+}
+
 const Body& QueueChangeBody() {
   static const auto& body =
       *new Body{.name = "QueueChange",

@@ -106,6 +106,42 @@ const Shape<CheckpointRef>& ShapeOf<CheckpointRef>() {
 }
 
 template <>
+const Shape<SavedCheckpoint>& ShapeOf<SavedCheckpoint>() {
+  using S = SavedCheckpoint;
+  static const auto& shape = *new Shape<S>{
+      "SavedCheckpoint",
+      "A checkpoint of a job, as it lies there.",
+      {Of("checkpoint", &S::checkpoint, "its name in requests: lineage-L-step-S"),
+       Of("lineage", &S::lineage, "in which history it was taken"),
+       Of("step", &S::step, "the number of steps after which the state was taken"),
+       Of("epoch", &S::epoch, "from 0; null: not known"), Of("bytes", &S::bytes, "of its files"),
+       TimeOf("time", &S::unix_ms, "when it was committed"),
+       Of("complete", &S::complete, "its files are there in full length"),
+       NullWhereNone("why", &S::why, "why it is not complete, for people; null: it is"),
+       Of("finite", &S::finite, "every value in it is"),
+       NullWhereNone("name", &S::name, "that it is kept by; null: none"),
+       NullWhereNone("measure", &S::measure, "what was measured of it; null: nothing"),
+       Of("value", &S::value, "of that; null: nothing was measured"),
+       Of("best", &S::best, "it is the best one, as checkpoint.keep of the job says"),
+       Of("left_out", &S::left_out,
+          "the job has gone back behind it, so that nothing goes on from it"),
+       Of("deleting", &S::deleting, "it is being deleted")}};
+  return shape;
+}
+
+template <>
+const Shape<SavedCheckpoints>& ShapeOf<SavedCheckpoints>() {
+  using S = SavedCheckpoints;
+  static const auto& shape =
+      *new Shape<S>{"SavedCheckpoints",
+                    "One page of the checkpoints of a job, by lineage and step.",
+                    {Of("checkpoints", &S::checkpoints, "those of this page"),
+                     Of("next_page_token", &S::next_page_token,
+                        "`page_token` of the next page; empty: this is the last one")}};
+  return shape;
+}
+
+template <>
 const Shape<ParentInfo>& ShapeOf<ParentInfo>() {
   using P = ParentInfo;
   static const auto& shape =
@@ -614,6 +650,8 @@ Json AnswerSchemas() {
   Add<JobInfo>(schemas);
   Add<JobMember>(schemas);
   Add<CheckpointRef>(schemas);
+  Add<SavedCheckpoints>(schemas);
+  Add<SavedCheckpoint>(schemas);
   Add<JobPage>(schemas);
   Add<AdoptionInfo>(schemas);
   Add<ParentInfo>(schemas);

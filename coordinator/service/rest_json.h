@@ -23,6 +23,10 @@ const Shape<JobPage>& ShapeOf<JobPage>();
 template <>
 const Shape<AdoptionInfo>& ShapeOf<AdoptionInfo>();
 template <>
+const Shape<SavedCheckpoint>& ShapeOf<SavedCheckpoint>();
+template <>
+const Shape<SavedCheckpoints>& ShapeOf<SavedCheckpoints>();
+template <>
 const Shape<ParentInfo>& ShapeOf<ParentInfo>();
 template <>
 const Shape<StreamInfo>& ShapeOf<StreamInfo>();

@@ -152,6 +152,25 @@ std::vector<Operation> OfOneJob() {
             {"offset", StepSchema(), "of the first byte"}})};
 }
 
+std::vector<Operation> OfCheckpoints() {
+  return {
+      With(Answers<SavedCheckpoints>("GET", "/v1/jobs/{id}/checkpoints", "listCheckpoints",
+                                     "List checkpoints of a job, also those that it would not go "
+                                     "back to by itself."),
+           {PageToken()}),
+      Taking(Conflicting(Answers<SavedCheckpoint>(
+                 "PATCH", "/v1/jobs/{id}/checkpoints/{checkpoint}", "keepCheckpoint",
+                 "Keep a checkpoint by a name, or by none any more.")),
+             CheckpointChangeBody()),
+      With(Conflicting(Answers<SavedCheckpoint>(
+               "DELETE", "/v1/jobs/{id}/checkpoints/{checkpoint}", "deleteCheckpoint",
+               "Delete a checkpoint that the job would not go back to by itself. It is gone when "
+               "the answer comes.")),
+           {{"force",
+             {{"type", "boolean"}},
+             "true: also one that has a name, or the newest of a job that has ended"}})};
+}
+
 std::vector<Operation> OfCluster() {
   return {
       Answers<NamespaceList>("GET", "/v1/namespaces", "listNamespaces",
@@ -208,7 +227,7 @@ bool Streams(const Operation& operation) { return operation.content_type == kEve
 const std::vector<Operation>& Operations() {
   static const auto& all = *[] {
     auto* operations = new std::vector<Operation>(OfJobs());
-    for (auto* of : {&OfOneJob, &OfCluster})
+    for (auto* of : {&OfOneJob, &OfCheckpoints, &OfCluster})
       for (Operation& operation : of()) operations->push_back(std::move(operation));
     return operations;
   }();

@@ -60,6 +60,7 @@ const Body& SubmissionBody();
 const Body& ScalingBody();
 const Body& AdoptionBody();
 const Body& QueueChangeBody();
+const Body& CheckpointChangeBody();
 const Body& QuotaBody();
 const Body& TokenBody();
 const Body& AdmissionBody();

@@ -11,7 +11,10 @@
 namespace muster::coordinator {
 namespace {
 
+// The job, where there are several: what else is named is a part of it.
 std::string ObjectOf(const http::Request& request) {
+  const auto id = request.params.find("id");
+  if (id != request.params.end()) return id->second;
   return request.params.empty() ? "" : request.params.begin()->second;
 }
 

@@ -104,6 +104,15 @@ struct AdmitHost {
 struct RevokeHost {
   std::string host;
 };
+// Of a job that may be under way, one checkpoint. The caller has been told by WhyNotRemoved
+// (stored_job.h) if that is not possible, and has seen that there is one.
+struct RemoveCheckpoint {
+  std::string id;
+  LineageNumber lineage;
+  Step step;
+  bool force = false;  // also what is kept by a name, or is what the job would go on from
+  std::string by{};    // who asks for it; empty: nobody was asked who he is
+};
 struct JobDeleted {  // answers DeleteJob
   std::string id;
   std::string failure;  // empty: nothing of it is left
@@ -154,6 +163,13 @@ struct ManifestFailed {
   Step step;
   std::string reason;
 };
+struct ManifestRemoved {  // answers RemoveManifest
+  std::string job;
+  LineageNumber lineage;
+  Step step;
+  std::string by{};       // as of RemoveCheckpoint
+  std::string failure{};  // empty: it is gone
+};
 struct DigestDone {
   std::string job;
   StartNumber start;   // as ComputeDigest said
@@ -173,11 +189,12 @@ struct Tick {
   // cut off. The Coordinator finds that out for its jobs.
   bool hears_no_other_machine = false;
 };
-using Input = std::variant<Submit, Adopt, Fork, Cancel, Stop, Delete, Scale, SetQueue, SetQuota,
-                           Drain, MakeToken, RevokeToken, AdmitHost, RevokeHost, HostJoins,
-                           JobDeleted, MemberSays, MemberDown, AgentUp, HostEnds, AgentDown,
-                           AgentSays, DevicesTold, TrustTold, SignatureAsked, LaunchTold,
-                           ManifestCommitted, ManifestFailed, DigestDone, SpoolTidied, Tick>;
+using Input =
+    std::variant<Submit, Adopt, Fork, Cancel, Stop, Delete, RemoveCheckpoint, Scale, SetQueue,
+                 SetQuota, Drain, MakeToken, RevokeToken, AdmitHost, RevokeHost, HostJoins,
+                 JobDeleted, MemberSays, MemberDown, AgentUp, HostEnds, AgentDown, AgentSays,
+                 DevicesTold, TrustTold, SignatureAsked, LaunchTold, ManifestCommitted,
+                 ManifestFailed, ManifestRemoved, DigestDone, SpoolTidied, Tick>;
 
 // ---- actions, carried out in order: a Persist… must be on disk before a later one is carried out
 
@@ -269,6 +286,15 @@ struct PruneManifests {
   KeepRule keep;
   BestRule best{};
 };
+// Likewise: one checkpoint, as a person asks. Without `force` one that has a name, or is given one
+// meanwhile, stays. Answered by ManifestRemoved.
+struct RemoveManifest {
+  std::string job;
+  LineageNumber lineage;
+  Step step;
+  bool force = false;
+  std::string by{};  // as of RemoveCheckpoint
+};
 // Likewise: how good the state of a committed checkpoint is. Again with the same: nothing changes.
 struct SaveMeasure {
   std::string job;
@@ -310,7 +336,7 @@ using Action =
     std::variant<PersistJob, PersistRecords, PersistFingerprint, PersistMeasure, PersistStream,
                  PersistDrained, PersistLeftOut, PersistQuotas, PersistTokens, PersistHost,
                  ForgetHost, ToMember, ToMembers, EndSession, ToHost, Sign, RefuseToSign,
-                 EndAgentSession, CommitManifest, PruneManifests, SaveMeasure, TrimSpool, TidySpool,
-                 ComputeDigest, DeleteJob, Announce>;
+                 EndAgentSession, CommitManifest, PruneManifests, RemoveManifest, SaveMeasure,
+                 TrimSpool, TidySpool, ComputeDigest, DeleteJob, Announce>;
 
 }  // namespace muster::coordinator

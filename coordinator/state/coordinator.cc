@@ -184,6 +184,14 @@ void Coordinator::On(const Delete& request) {
   if (job != nullptr && WhyNotDeleted(job->journal).empty()) Change(*job, BeginDeletion(*job));
 }
 
+void Coordinator::On(const RemoveCheckpoint& remove) {
+  if (jobs_.Find(remove.id) == nullptr) return;
+  const JobStatus status = jobs_.StatusOf(remove.id);
+  if (!WhyNotRemoved(status, remove.lineage, remove.step, remove.force).empty()) return;
+  if (jobs_.BeginRemoval(remove.id, remove.lineage, remove.step))
+    Do(RemoveManifest{remove.id, remove.lineage, remove.step, remove.force, remove.by});
+}
+
 void Coordinator::On(const Scale& scale) {
   StoredJob* job = jobs_.AtRest(scale.id);
   places_changed_ = true;
@@ -533,6 +541,25 @@ void Coordinator::On(const ManifestCommitted& committed) {
   if (job == nullptr) return Pass(m.job, committed);
   job->manifests.push_back(m);  // it goes on from there
   jobs_.Changed(m.job);
+}
+// A job that runs does not know it.
+void Coordinator::On(const ManifestRemoved& removed) {
+  if (jobs_.Find(removed.job) == nullptr) return;
+  jobs_.EndRemoval(removed.job, removed.lineage, removed.step);
+  const bool is_gone = removed.failure.empty();
+  if (StoredJob* job = jobs_.AtRest(removed.job); job != nullptr && is_gone)
+    Forget(*job, removed.lineage, removed.step);
+  const std::string text =
+      absl::StrCat("the checkpoint of step ", removed.step.value(), ", lineage ",
+                   removed.lineage.value(), is_gone ? " was deleted" : " could not be deleted",
+                   removed.by.empty() ? "" : absl::StrCat(", as ", removed.by, " asked"),
+                   is_gone ? "" : absl::StrCat(": ", removed.failure));
+  Do(Announce{removed.job,
+              "checkpoint",
+              text,
+              {{"step", absl::StrCat(removed.step.value())},
+               {"lineage", absl::StrCat(removed.lineage.value())},
+               {"deleted", is_gone ? "true" : "false"}}});
 }
 void Coordinator::On(const ManifestFailed& failed) { Pass(failed.job, failed); }
 void Coordinator::On(const DigestDone& done) { Pass(done.job, done); }

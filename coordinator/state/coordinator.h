@@ -59,6 +59,7 @@ class Coordinator {
   void On(const Cancel&);
   void On(const Stop&);
   void On(const Delete&);
+  void On(const RemoveCheckpoint&);
   void On(const Scale&);
   void On(const SetQueue&);
   void On(const SetQuota&);
@@ -81,6 +82,7 @@ class Coordinator {
   void On(const LaunchTold&);
   void On(const ManifestCommitted&);
   void On(const ManifestFailed&);
+  void On(const ManifestRemoved&);
   void On(const DigestDone&);
   void On(const SpoolTidied&);
   void On(const Tick&);

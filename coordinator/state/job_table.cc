@@ -50,6 +50,10 @@ JobStatus JobTable::StatusOf(const std::string& id) const {
   JobStatus status =
       run != nullptr ? run->Status() : coordinator::StatusOf(std::get<StoredJob>(job));
   status.spec_bytes = BytesOf(status.job.spec);
+  if (const auto removals = removals_.find(id); removals != removals_.end()) {
+    status.removing = removals->second.under_way;
+    status.removals = removals->second.begun;
+  }
   return status;
 }
 
@@ -136,6 +140,21 @@ std::vector<std::string> JobTable::Running() const {
   return ids;
 }
 
+bool JobTable::BeginRemoval(const std::string& id, LineageNumber lineage, Step step) {
+  Removals& removals = removals_[id];
+  if (!removals.under_way.emplace(lineage, step).second) return false;
+  ++removals.begun;
+  Changed(id);
+  return true;
+}
+
+void JobTable::EndRemoval(const std::string& id, LineageNumber lineage, Step step) {
+  const auto removals = removals_.find(id);
+  if (removals == removals_.end()) return;
+  removals->second.under_way.erase({lineage, step});
+  Changed(id);
+}
+
 StoredJob& JobTable::Add(StoredJob job) {
   const std::string id = job.journal.id;
   Changed(id);
@@ -158,6 +177,7 @@ StoredJob& JobTable::PutToRest(const std::string& id) {
 
 void JobTable::Erase(const std::string& id) {
   jobs_.erase(id);
+  removals_.erase(id);
   Changed(id);
 }
 

@@ -65,6 +65,10 @@ class JobTable {
   StoredJob* AtRest(const std::string& id);
   std::vector<std::string> Running() const;
 
+  // One of its checkpoints is being deleted. False: that is under way.
+  bool BeginRemoval(const std::string& id, LineageNumber lineage, Step step);
+  void EndRemoval(const std::string& id, LineageNumber lineage, Step step);
+
   StoredJob& Add(StoredJob job);
   void Start(const std::string& id, Time now);  // a job at rest
   StoredJob& PutToRest(const std::string& id);  // one that runs
@@ -77,10 +81,15 @@ class JobTable {
 
  private:
   using Job = std::variant<StoredJob, JobRun>;
+  struct Removals {  // of checkpoints, as of JobStatus
+    std::set<std::pair<LineageNumber, Step>> under_way;
+    int64_t begun = 0;
+  };
 
   const Leadership leadership_;
   std::map<std::string, Job> jobs_;
-  std::set<std::string> changed_;  // since somebody looked
+  std::map<std::string, Removals> removals_;  // of jobs of which a checkpoint was deleted
+  std::set<std::string> changed_;             // since somebody looked
 };
 
 }  // namespace muster::coordinator

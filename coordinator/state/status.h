@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,7 +35,12 @@ struct JobStatus {
   std::vector<std::pair<LineageNumber, Step>> checkpoints;
   std::optional<StreamStatus> stream{};  // of a job that has one
   std::string waits_for;                 // the reason of the last decision
-  size_t spec_bytes = 0;  // of job.spec, as kept_jobs.h counts them; in JobTable::StatusOf
+  // From here on in JobTable::StatusOf.
+  size_t spec_bytes = 0;  // of job.spec, as kept_jobs.h counts them
+  // Checkpoints that are being deleted as people asked, and how many of them were begun with since
+  // this coordinator began.
+  std::set<std::pair<LineageNumber, Step>> removing{};
+  int64_t removals = 0;
 };
 
 // Without its members: those stand in the jobs, as placements.

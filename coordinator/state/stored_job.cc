@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/state/plan.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/plural.h"
 #include "lib/domain/grid.h"
@@ -62,6 +63,36 @@ void Know(StoredJob& job, const Manifest& manifest) {
     return place(other) >= place(manifest);
   });
   if (at == all.end() || place(*at) != place(manifest)) all.insert(at, manifest);
+}
+
+void Forget(StoredJob& job, LineageNumber lineage, Step step) {
+  std::erase_if(job.manifests,
+                [&](const Manifest& m) { return m.lineage == lineage && m.step == step; });
+}
+
+std::string WhyNotRemoved(const JobStatus& status, LineageNumber lineage, Step step, bool force) {
+  const JobJournal& job = status.job;
+  if (job.deleting) return absl::StrCat("job ", job.id, " is being deleted");
+  const std::pair place(lineage, step);
+  const auto& known = status.checkpoints;
+  // Nobody goes back to another one by himself.
+  if (std::find(known.begin(), known.end(), place) == known.end()) return "";
+  const std::string it = absl::StrCat("the checkpoint of step ", step.value());
+  if (!Ended(job.phase))
+    return absl::StrCat(it, " stays while job ", job.id,
+                        " is under way, which may go back to it; what checkpoint.keep of the job "
+                        "does not keep goes by itself");
+  const TrainingSpec& training = job.spec.training;
+  if (CanGoOn(job.phase) && (IsStreamed(training) || FollowersOf(training) > 0))
+    return absl::StrCat(it, " stays while job ", job.id, " can go on: its ",
+                        IsStreamed(training) ? "stream was trimmed" : "measures are taken",
+                        " by the checkpoints there are; cancel the job first");
+  const auto newest = std::find_if(known.rbegin(), known.rend(), [&](const auto& one) {
+    return OnAncestry(job.lineages, one.first, one.second);
+  });
+  if (force || newest == known.rend() || *newest != place) return "";
+  return absl::StrCat(it, " is the newest of job ", job.id,
+                      ", from which it would go on; `force` deletes it all the same");
 }
 
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text) {

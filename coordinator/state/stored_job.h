@@ -32,6 +32,11 @@ int64_t TotalStepsOf(const JobJournal& job, const StreamKnown& stream);
 
 // A committed checkpoint, among those that it may go back to.
 void Know(StoredJob& job, const Manifest& manifest);
+// It is gone.
+void Forget(StoredJob& job, LineageNumber lineage, Step step);
+// Why a checkpoint of it may not be deleted as a person asks, for people; empty: it may, as far as
+// the job is concerned. `force`: also the newest one of an ended job.
+std::string WhyNotRemoved(const JobStatus& job, LineageNumber lineage, Step step, bool force);
 
 // Into the queue; `text` says why, for people.
 std::vector<Action> Enqueue(StoredJob& job, const std::string& text);

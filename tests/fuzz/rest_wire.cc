@@ -102,6 +102,22 @@ class Api final : public JobApi {
   void ReadFile(const std::string&, FileQuery query, Reply<FilePart> reply) override {
     reply(FilePart{std::move(query.file), 7});
   }
+  void Checkpoints(const std::string&, const std::string& page_token,
+                   Reply<SavedCheckpoints> reply) override {
+    reply(SavedCheckpoints{{{.checkpoint = page_token}}, page_token});
+  }
+  void KeepCheckpoint(const std::string& id, const std::string& checkpoint, const std::string& name,
+                      const coordinator::Caller&, Reply<SavedCheckpoint> reply) override {
+    if (id != "a") return reply(absl::NotFoundError("there is no job " + id));
+    SavedCheckpoint saved{.checkpoint = checkpoint};
+    saved.name = name;
+    reply(std::move(saved));
+  }
+  void DeleteCheckpoint(const std::string&, const std::string& checkpoint, bool force,
+                        const coordinator::Caller&, Reply<SavedCheckpoint> reply) override {
+    if (!force) return reply(absl::FailedPreconditionError("it is kept"));
+    reply(SavedCheckpoint{.checkpoint = checkpoint});
+  }
   void Digest(const std::string&, std::optional<int64_t> step, Reply<JobDigest> reply) override {
     Check(step.value_or(0) >= 0, "a step that is none");
     reply(JobDigest{1, step.value_or(0), "00ff"});

@@ -91,6 +91,12 @@ constexpr Row kRows[] = {
     {"GET", "/v1/jobs/{id}/digest", "muster.v1.Jobs.Digest", "vsoa", About::kOneThatRan},
     // It names no file.
     {"GET", "/v1/jobs/{id}/checkpoint", "", "vsoa", About::kOneThatRan, "", "{}", 400},
+    {"GET", "/v1/jobs/{id}/checkpoints", "", "vsoa", About::kOneThatRan},
+    // "none" is the name of no checkpoint.
+    {"PATCH", "/v1/jobs/{id}/checkpoints/{checkpoint}", "", "soa", About::kOneThatRan,
+     R"({"name":"mine"})", "{}", 400},
+    {"DELETE", "/v1/jobs/{id}/checkpoints/{checkpoint}", "", "soa", About::kOneThatRan, "", "{}",
+     400},
     {"PATCH", "/v1/jobs/{id}", "muster.v1.Jobs.SetQueue", "soa", About::kLives, R"({"retries":1})",
      R"({"retries":1})"},
     {"POST", "/v1/jobs/{id}:scale", "muster.v1.Jobs.Scale", "soa", About::kLives,
@@ -675,6 +681,7 @@ TEST_F(CoordinatorTable, RoutesAreThoseOfUsersWithARightToThem) {
         const std::string path =
             absl::StrReplaceAll(row.pattern, {{"{id}", is_token ? token_ids_[Who::kViewer] : job},
                                               {"{adoption}", adoption_},
+                                              {"{checkpoint}", "none"},
                                               {"{name}", is_host ? "alpha" : "default"}});
         const std::string token = who == Who::kForeignAuthority
                                       ? "muster-ada-00112233445566778899aabbccddeeff"

@@ -442,6 +442,10 @@ void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
   });
 }
 
+void CoordinatorProcess::Do(const coordinator::RemoveManifest& a) {
+  around_.trace.Violate(absl::StrCat("a checkpoint of ", a.job, " is deleted, and nobody asked"));
+}
+
 void CoordinatorProcess::Do(const coordinator::SaveMeasure& a) {
   OnCommitThread(20, [this, &job = JobOf(a.job), a] {
     if (MayChangeFolder()) StoreOf(job).measures.insert_or_assign({a.lineage, a.step}, a.measure);

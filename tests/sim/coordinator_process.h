@@ -133,6 +133,7 @@ class CoordinatorProcess {
   void Do(const coordinator::DeleteJob& a);
   void Do(const coordinator::CommitManifest& a);
   void Do(const coordinator::PruneManifests& a);
+  void Do(const coordinator::RemoveManifest& a);
   void Do(const coordinator::SaveMeasure& a);
   void Do(const coordinator::TrimSpool& a);
   void Do(const coordinator::TidySpool& a);

@@ -711,6 +711,161 @@ TEST_F(KeptTest, AJobGoesOnFromItsStepToo) {
   EXPECT_EQ(Job().spec.runtime.resume, (Resume{ResumeKind::kStep, 1}));
 }
 
+// What is looked after through the coordinator.
+class SavedTest : public KeptTest {
+ protected:
+  SavedCheckpoints Listed() {
+    std::promise<absl::StatusOr<SavedCheckpoints>> answer;
+    api_->Checkpoints(
+        "a", "", [&](absl::StatusOr<SavedCheckpoints> page) { answer.set_value(std::move(page)); });
+    absl::StatusOr<SavedCheckpoints> page = answer.get_future().get();
+    EXPECT_TRUE(page.ok()) << page.status();
+    return page.value_or(SavedCheckpoints{});
+  }
+  std::vector<int64_t> Steps() {
+    std::vector<int64_t> steps;
+    for (const SavedCheckpoint& saved : Listed().checkpoints) steps.push_back(saved.step);
+    return steps;
+  }
+  absl::StatusOr<SavedCheckpoint> Keep(const std::string& checkpoint, const std::string& name,
+                                       const Caller& caller = Anybody()) {
+    std::promise<absl::StatusOr<SavedCheckpoint>> answer;
+    api_->KeepCheckpoint("a", checkpoint, name, caller, [&](absl::StatusOr<SavedCheckpoint> saved) {
+      answer.set_value(std::move(saved));
+    });
+    return answer.get_future().get();
+  }
+  absl::Status Deleted(const std::string& checkpoint, bool force = false,
+                       const Caller& caller = Anybody()) {
+    std::promise<absl::Status> answer;
+    api_->DeleteCheckpoint(
+        "a", checkpoint, force, caller,
+        [&](const absl::StatusOr<SavedCheckpoint>& saved) { answer.set_value(saved.status()); });
+    return answer.get_future().get();
+  }
+  const Caller stranger_{"eve", UserRole::kSubmitter, "far"};
+  const Caller viewer_{"vera", UserRole::kViewer, kFirstNamespace};
+};
+
+TEST_F(SavedTest, AllThatIsCommittedIsListed) {
+  const SavedCheckpoints page = Listed();
+  EXPECT_EQ(page.next_page_token, "");
+  ASSERT_EQ(page.checkpoints.size(), 2u);
+  const SavedCheckpoint& early = page.checkpoints[0];
+  EXPECT_EQ(early.checkpoint, "lineage-1-step-1");
+  EXPECT_EQ(early.name, "early");
+  EXPECT_FALSE(early.complete) << "its manifest has no file";
+  EXPECT_THAT(early.why, HasSubstr("no manifest"));
+  const SavedCheckpoint& last = page.checkpoints[1];
+  EXPECT_EQ(last.checkpoint, "lineage-1-step-2");
+  EXPECT_TRUE(last.complete) << last.why;
+  EXPECT_TRUE(last.finite);
+  EXPECT_EQ(last.name, "");
+  EXPECT_GT(last.bytes, 0u);
+  EXPECT_FALSE(last.best || last.left_out || last.deleting);
+  // Whoever exports it reads it, though the job would not go back there by itself.
+  std::promise<absl::Status> read;
+  api_->ReadFile("a", {.file = "lineage-1-step-1/checkpoint.kept"},
+                 [&](const absl::StatusOr<FilePart>& part) { read.set_value(part.status()); });
+  EXPECT_TRUE(read.get_future().get().ok());
+}
+
+TEST_F(SavedTest, ANameIsGivenOnceAndTakenBack) {
+  const auto kept = Keep("lineage-1-step-2", "end");
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->name, "end");
+  EXPECT_EQ(Listed().checkpoints[1].name, "end");
+  const absl::Status taken = Keep("lineage-1-step-2", "early").status();
+  EXPECT_TRUE(absl::IsAlreadyExists(taken)) << taken;
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("step 1 is kept as 'early'"));
+  EXPECT_EQ(FieldOf(Keep("lineage-1-step-2", "Not A Name").status()), "name");
+  EXPECT_EQ(FieldOf(Keep("../a", "x").status()), "checkpoint");
+  EXPECT_TRUE(absl::IsNotFound(Keep("lineage-1-step-9", "x").status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Keep("lineage-1-step-1", "x").status()))
+      << "it is not complete";
+  EXPECT_TRUE(absl::IsNotFound(Keep("lineage-1-step-2", "x", stranger_).status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(Keep("lineage-1-step-2", "x", viewer_).status()));
+  const auto released = Keep("lineage-1-step-2", "");
+  ASSERT_TRUE(released.ok()) << released.status();
+  EXPECT_EQ(Listed().checkpoints[1].name, "");
+}
+
+TEST_F(SavedTest, OldOnesGoAndTheNewestOnlyWhereThatIsSaid) {
+  const absl::Status named = Deleted("lineage-1-step-1");
+  EXPECT_TRUE(absl::IsFailedPrecondition(named)) << named;
+  EXPECT_THAT(std::string(named.message()), HasSubstr("kept as 'early'"));
+  const absl::Status newest = Deleted("lineage-1-step-2");
+  EXPECT_TRUE(absl::IsFailedPrecondition(newest)) << newest;
+  EXPECT_THAT(std::string(newest.message()), HasSubstr("is the newest of job a"));
+  EXPECT_TRUE(absl::IsNotFound(Deleted("lineage-1-step-2", true, stranger_)));
+  EXPECT_TRUE(absl::IsPermissionDenied(Deleted("lineage-1-step-2", true, viewer_)));
+  EXPECT_TRUE(absl::IsNotFound(Deleted("lineage-1-step-9")));
+  EXPECT_THAT(Steps(), ::testing::ElementsAre(1, 2));
+  const absl::Status gone = Deleted("lineage-1-step-1", true);
+  EXPECT_TRUE(gone.ok()) << gone;
+  EXPECT_THAT(Steps(), ::testing::ElementsAre(2));
+  EXPECT_TRUE(absl::IsNotFound(Deleted("lineage-1-step-1", true))) << "it is gone";
+  EXPECT_THAT(std::string(GoneOn({ResumeKind::kNamed, 0, "early"}).message()),
+              HasSubstr("none has a name"));
+  EXPECT_TRUE(Deleted("lineage-1-step-2", true).ok());
+  EXPECT_THAT(Look().at(0)->status.checkpoints, IsEmpty()) << "the job has forgotten it";
+  EXPECT_THAT(Look().at(0)->status.removing, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, "a") + "/lineage-1-step-2"));
+}
+
+// Of a job that goes on nothing goes that it may go back to.
+TEST_F(SavedTest, AJobThatIsUnderWayKeepsWhatItKnows) {
+  ASSERT_TRUE(GoneOn({ResumeKind::kNamed, 0, "early"}).ok());
+  for (const char* checkpoint : {"lineage-1-step-1", "lineage-1-step-2"}) {
+    const absl::Status refused = Deleted(checkpoint, true);
+    EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("stays while job a is under way"));
+  }
+  EXPECT_THAT(Steps(), ::testing::ElementsAre(1, 2));
+}
+
+// It was looked up, and is deleted before that is decided.
+TEST_F(SavedTest, NobodyGoesOnFromWhatIsDeletedMeanwhile) {
+  HoldUpAnswers();
+  JobSpec spec = CountingSpec(1);
+  spec.training.epochs = 3;
+  spec.runtime.resume = {ResumeKind::kNamed, 0, "early"};
+  std::promise<absl::Status> submitted;
+  api_->Submit("a", spec, {}, Anybody(),
+               [&](const absl::StatusOr<SubmittedJob>& job) { submitted.set_value(job.status()); });
+  std::promise<void> decides;
+  HoldUp(decides);
+  // It is decided before the submission, which waits for the thread of queries.
+  std::promise<absl::Status> removed;
+  driver_->Change(
+      [](const KnownJobs&) {
+        return RemoveCheckpoint{"a", LineageNumber(1), Step(1), true, ""};
+      },
+      [&](const absl::StatusOr<KnownJobs>& jobs) { removed.set_value(jobs.status()); });
+  go_on_.set_value();
+  std::promise<void> looked_up;
+  ASSERT_TRUE(Ask([&](const std::stop_token&) { looked_up.set_value(); }).ok());
+  looked_up.get_future().wait();
+  decides.set_value();
+  ASSERT_TRUE(removed.get_future().get().ok());
+  const absl::Status refused = submitted.get_future().get();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("submit it again"));
+}
+
+// Where the store fails the checkpoint is as it was, and so is the job.
+TEST_F(SavedTest, ADeletionThatFailsIsToldAndCanBeTriedAgain) {
+  *full_ = true;
+  const absl::Status failed = Deleted("lineage-1-step-2", true);
+  EXPECT_TRUE(absl::IsUnavailable(failed)) << failed;
+  *full_ = false;
+  EXPECT_THAT(Steps(), ::testing::ElementsAre(1, 2));
+  EXPECT_EQ(Look().at(0)->status.checkpoints.size(), 1u);
+  EXPECT_THAT(Look().at(0)->status.removing, IsEmpty());
+  EXPECT_TRUE(Deleted("lineage-1-step-2", true).ok());
+  EXPECT_THAT(Steps(), ::testing::ElementsAre(1));
+}
+
 TEST_F(KeptTest, ANewJobHasNothingThatIsKept) {
   JobSpec spec = CountingSpec(1);
   spec.runtime.resume = {ResumeKind::kNamed, 0, "early"};

@@ -130,6 +130,17 @@ class ScriptedApi final : public JobApi {
   void ReadFile(const std::string&, FileQuery, Reply<FilePart> reply) override {
     reply(absl::UnimplementedError("gRPC does not ask for it"));
   }
+  void Checkpoints(const std::string&, const std::string&, Reply<SavedCheckpoints> reply) override {
+    reply(Unscripted());
+  }
+  void KeepCheckpoint(const std::string&, const std::string&, const std::string&,
+                      const coordinator::Caller&, Reply<SavedCheckpoint> reply) override {
+    reply(Unscripted());
+  }
+  void DeleteCheckpoint(const std::string&, const std::string&, bool, const coordinator::Caller&,
+                        Reply<SavedCheckpoint> reply) override {
+    reply(Unscripted());
+  }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
   }

@@ -1,6 +1,7 @@
 // What REST makes of the api's values, over a real listener.
 #include "coordinator/service/rest.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -110,6 +111,22 @@ class ScriptedApi final : public JobApi {
     asked_of_file = std::move(query);
     reply(file_part);
   }
+  void Checkpoints(const std::string& id, const std::string& page_token,
+                   Reply<SavedCheckpoints> reply) override {
+    asked_of_checkpoint = {id, page_token, ""};
+    reply(SavedCheckpoints{{saved}, "lineage-1-step-40"});
+  }
+  void KeepCheckpoint(const std::string& id, const std::string& checkpoint, const std::string& name,
+                      const Caller&, Reply<SavedCheckpoint> reply) override {
+    asked_of_checkpoint = {id, checkpoint, name};
+    reply(saved);
+  }
+  void DeleteCheckpoint(const std::string& id, const std::string& checkpoint, bool force,
+                        const Caller&, Reply<SavedCheckpoint> reply) override {
+    asked_of_checkpoint = {id, checkpoint, force ? "force" : ""};
+    if (!force) return reply(absl::FailedPreconditionError("it is the newest"));
+    reply(saved);
+  }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
   }
@@ -124,6 +141,8 @@ class ScriptedApi final : public JobApi {
   }
 
   std::pair<std::string, std::string> asked_to_adopt;  // folder and id
+  std::array<std::string, 3> asked_of_checkpoint;      // id, checkpoint or page, and what else
+  SavedCheckpoint saved{.checkpoint = "lineage-1-step-40", .lineage = 1, .step = 40};
   std::string adopted_by;
   AdoptionInfo adoption{.adoption = "1-7"};
   JobEvent event;

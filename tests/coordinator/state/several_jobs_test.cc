@@ -220,6 +220,82 @@ TEST(Delete, OnlyOfAJobThatHasEnded) {
   EXPECT_TRUE(desk.Job("one").deleting);
 }
 
+Manifest OneOf(int64_t step) {
+  Manifest manifest;
+  manifest.job = "one";
+  manifest.lineage = LineageNumber(1);
+  manifest.step = Step(step);
+  return manifest;
+}
+
+// A job that has ended, and has these.
+RecoveredState Rests(JobPhase phase, const std::vector<int64_t>& steps) {
+  RecoveredState found;
+  JobJournal job;
+  job.id = "one";
+  job.submission = 1;
+  job.spec = SpecOf(1, 1);
+  job.phase = phase;
+  job.lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
+  found.jobs = {job};
+  for (const int64_t step : steps) found.manifests["one"].push_back(OneOf(step));
+  return found;
+}
+
+TEST(RemoveCheckpoint, AJobAtRestForgetsItWhenItIsGone) {
+  Desk desk(Rests(JobPhase::kStopped, {4, 8}));
+  desk.Give(RemoveCheckpoint{"one", LineageNumber(1), Step(8), false, ""});
+  EXPECT_THAT(desk.Drain<RemoveManifest>(), IsEmpty()) << "it is the newest";
+  desk.Give(RemoveCheckpoint{"one", LineageNumber(1), Step(4), false, "ann"});
+  desk.Give(RemoveCheckpoint{"one", LineageNumber(1), Step(4), false, "ann"});
+  const auto removes = desk.Drain<RemoveManifest>();
+  ASSERT_EQ(removes.size(), 1u) << "once is enough";
+  EXPECT_EQ(removes[0].step, Step(4));
+  EXPECT_EQ(desk.Status("one").checkpoints.size(), 2u) << "not yet";
+  EXPECT_EQ(desk.Status("one").removing.size(), 1u);
+  desk.Drain<Announce>();
+  desk.Give(ManifestRemoved{"one", LineageNumber(1), Step(4), "ann", "the disk did not answer"});
+  EXPECT_EQ(desk.Status("one").checkpoints.size(), 2u) << "it is there";
+  EXPECT_THAT(desk.Status("one").removing, IsEmpty());
+  EXPECT_EQ(desk.Drain<Announce>().at(0).fields.at("deleted"), "false");
+  desk.Give(RemoveCheckpoint{"one", LineageNumber(1), Step(4), false, "ann"});
+  desk.Give(ManifestRemoved{"one", LineageNumber(1), Step(4), "ann", ""});
+  EXPECT_THAT(desk.Status("one").checkpoints, ElementsAre(std::pair(LineageNumber(1), Step(8))));
+  EXPECT_EQ(desk.Status("one").removals, 2);
+  const auto told = desk.Drain<Announce>();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].text, "the checkpoint of step 4, lineage 1 was deleted, as ann asked");
+  desk.Give(RemoveCheckpoint{"one", LineageNumber(1), Step(8), true, ""});
+  EXPECT_EQ(desk.Drain<RemoveManifest>().size(), 1u);
+}
+
+TEST(RemoveCheckpoint, WhatAJobMayGoBackToStays) {
+  const LineageNumber lineage(1);
+  JobStatus status;
+  status.job.id = "one";
+  status.job.lineages = {{lineage, LineageNumber(0), Step(0), "start"}};
+  status.checkpoints = {{lineage, Step(4)}, {lineage, Step(8)}};
+  const auto why_not = [&](int64_t step, bool force = false) {
+    return WhyNotRemoved(status, lineage, Step(step), force);
+  };
+  for (const JobPhase phase : kJobPhases) {
+    status.job.phase = phase;
+    EXPECT_EQ(why_not(2), "") << "nobody goes back there by himself";
+    EXPECT_EQ(why_not(4, true).empty(), Ended(phase)) << PhaseName(phase);
+    EXPECT_EQ(why_not(8).empty(), false) << PhaseName(phase);
+    EXPECT_EQ(why_not(8, true).empty(), Ended(phase)) << PhaseName(phase);
+    // What is measured, or trimmed, goes by the checkpoints there are.
+    JobStatus pinned = status;
+    pinned.job.spec.training.stream.emplace();
+    EXPECT_EQ(WhyNotRemoved(pinned, lineage, Step(4), true).empty(),
+              Ended(phase) && !CanGoOn(phase))
+        << PhaseName(phase);
+    EXPECT_EQ(WhyNotRemoved(pinned, lineage, Step(2), false), "");
+  }
+  status.job.deleting = true;
+  EXPECT_EQ(why_not(2), "job one is being deleted");
+}
+
 TEST(Delete, TheIdIsFreeOnceNothingIsLeft) {
   Desk desk;
   RunAlone(desk, "one");
