@@ -302,6 +302,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     wrong = NoteAddress(given, name, line.exported.remote);
     parsed.arguments = line.exported;
   } else if (first.get_name() == "checkpoints") {
+    wrong = NoteAddress(given, "checkpoints", line.checkpoints.remote);
     line.checkpoints.verb = CheckpointsVerb(given.get_name());
     parsed.arguments = line.checkpoints;
   } else if (name == "completion") {

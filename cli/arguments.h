@@ -304,7 +304,7 @@ struct ExportArguments : AnyCheckpointArguments {
   bool optimizer = false;
 };
 
-struct CheckpointsArguments : CheckpointArguments {
+struct CheckpointsArguments : AnyCheckpointArguments {
   enum class Verb { kList, kShow, kVerify, kDelete, kKeep };
   Verb verb = Verb::kList;
   std::string name;      // keep

@@ -99,11 +99,15 @@ constexpr char kExportFooter[] =
     "  muster export --dir runs/one --average -o average.safetensors";
 
 constexpr char kCheckpointsFooter[] =
-    "They are read from the disk; whether their cluster runs does not matter, except for delete.\n"
+    "Of --dir and --checkpoints they are read from the disk; whether their cluster runs does not "
+    "matter, except for\n"
+    "delete. With --to the coordinator of a cluster that stays up is asked, and what its job may "
+    "go back to stays.\n"
     "\n"
     "Examples:\n"
     "  muster checkpoints list --dir runs/one\n"
     "  muster checkpoints keep JOB --dir cluster --step 500 --name before-cut\n"
+    "  muster checkpoints delete JOB --step before-cut --force --to train.example.org:8080\n"
     "  muster export JOB@before-cut --dir cluster -o model.safetensors\n"
     "  muster evaluate JOB@best --dir cluster          by what checkpoint.keep.best of the job "
     "says\n"
@@ -156,11 +160,8 @@ void AddCheckpoint(CLI::App& command, CheckpointArguments& checkpoint) {
 }
 
 // From a folder or from a cluster.
-void AddAnyCheckpoint(CLI::App& command, AnyCheckpointArguments& checkpoint) {
+void AddCheckpointOfAny(CLI::App& command, AnyCheckpointArguments& checkpoint) {
   AddCheckpoint(command, checkpoint);
-  command.add_flag("--average", checkpoint.average,
-                   "the moving average of the parameters (ema.decay of the job) in their place; "
-                   "buffers are as they are");
   RemoteArguments& remote = checkpoint.remote;
   CLI::Option* const to =
       command
@@ -175,6 +176,13 @@ void AddAnyCheckpoint(CLI::App& command, AnyCheckpointArguments& checkpoint) {
                   "MUSTER_AUTHORITY, ~/.config/muster/authority.pem)")
       ->type_name("FILE")
       ->needs(to);
+}
+
+void AddAnyCheckpoint(CLI::App& command, AnyCheckpointArguments& checkpoint) {
+  AddCheckpointOfAny(command, checkpoint);
+  command.add_flag("--average", checkpoint.average,
+                   "the moving average of the parameters (ema.decay of the job) in their place; "
+                   "buffers are as they are");
 }
 
 void AddSavedModel(CLI::App& command, SavedModelArguments& model) {
@@ -295,13 +303,13 @@ void AddExport(CLI::App& app, ExportArguments& arguments) {
 }
 
 void AddCheckpoints(CLI::App& app, CheckpointsArguments& arguments) {
-  CLI::App* command = app.add_subcommand(
-      "checkpoints", "list, show, verify, delete and keep checkpoints on this machine");
+  CLI::App* command =
+      app.add_subcommand("checkpoints", "list, show, verify, delete and keep checkpoints");
   command->require_subcommand(1);
   command->footer(kCheckpointsFooter);
   const auto add = [&](const char* name, const char* about) {
     CLI::App* verb = command->add_subcommand(name, about);
-    AddCheckpoint(*verb, arguments);
+    AddCheckpointOfAny(*verb, arguments);
     return verb;
   };
   add("list", "all of them: step, epoch, bytes, time, whether they are complete, and names");

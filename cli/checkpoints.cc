@@ -91,63 +91,125 @@ std::string When(const SurveyedCheckpoint& one) {
                           absl::UTCTimeZone());
 }
 
-std::string StateOf(const SurveyedCheckpoint& one) {
-  if (!one.is_complete()) return "incomplete";
-  return IsFinite(one.file->manifest) ? "complete" : "not finite";
+// What a list says of one, wherever it lies.
+struct Row {
+  int64_t step = 0;
+  int64_t lineage = 0;
+  std::optional<int64_t> epoch;
+  uint64_t bytes = 0;
+  std::string when;       // empty: nobody knows
+  std::string why_not{};  // it is not complete; empty: it is
+  bool finite = false;
+  std::string name{};
+  std::optional<StateMeasure> measure{};
+  bool best = false;
+};
+
+Row RowOf(const Folder& folder, const SurveyedCheckpoint& one) {
+  return {.step = one.step.value(),
+          .lineage = one.lineage.value(),
+          .epoch = EpochOf(one),
+          .bytes = one.bytes,
+          .when = When(one),
+          .why_not = one.why_not,
+          .finite = one.file && IsFinite(one.file->manifest),
+          .name = one.name,
+          .measure = one.measure,
+          .best = IsBest(folder, one)};
 }
 
-// "0.693147", and of the best one "0.693147 best".
-std::string MeasureText(const Folder& folder, const SurveyedCheckpoint& one) {
-  if (!one.measure) return "";
-  return absl::StrFormat("%.6g%s", one.measure->value, IsBest(folder, one) ? " best" : "");
+// "2026-11-21T10:11:20.096Z" to the second, as of those in folders.
+std::string ToTheSecond(const std::string& time) {
+  constexpr size_t kWholeSeconds = 19;
+  return time.size() > kWholeSeconds ? absl::StrCat(time.substr(0, kWholeSeconds), "Z") : time;
 }
 
-ordered_json AsJson(const Folder& folder, const SurveyedCheckpoint& one) {
-  ordered_json json = {{"step", one.step.value()}, {"lineage", one.lineage.value()},
-                       {"epoch", nullptr},         {"bytes", one.bytes},
-                       {"time", nullptr},          {"complete", one.is_complete()},
+Row RowOf(const SavedCheckpointAnswer& one) {
+  Row row{.step = one.step,
+          .lineage = one.lineage,
+          .epoch = one.epoch < 0 ? std::nullopt : std::optional(one.epoch),
+          .bytes = static_cast<uint64_t>(std::max(int64_t{0}, one.bytes)),
+          .when = ToTheSecond(Printable(one.time)),
+          .why_not = one.complete || !one.why.empty() ? one.why : "its files are not all there",
+          .finite = one.finite,
+          .name = Printable(one.name)};
+  if (one.value && !one.measure.empty()) row.measure = {Printable(one.measure), *one.value};
+  row.best = one.best;
+  return row;
+}
+
+ordered_json AsJson(const Row& row) {
+  ordered_json json = {{"step", row.step}, {"lineage", row.lineage},
+                       {"epoch", nullptr}, {"bytes", row.bytes},
+                       {"time", nullptr},  {"complete", row.why_not.empty()},
                        {"name", nullptr}};
-  if (const auto epoch = EpochOf(one)) json["epoch"] = *epoch;
-  if (one.file) json["time"] = When(one);
-  if (one.is_complete()) json["finite"] = IsFinite(one.file->manifest);
-  if (!one.is_complete()) json["why"] = Printable(one.why_not);
-  if (!one.name.empty()) json["name"] = one.name;
-  if (one.measure) {
-    json["measures"] = {{one.measure->measure, one.measure->value}};
-    json["best"] = IsBest(folder, one);
+  if (row.epoch) json["epoch"] = *row.epoch;
+  if (!row.when.empty()) json["time"] = row.when;
+  if (row.why_not.empty())
+    json["finite"] = row.finite;
+  else
+    json["why"] = Printable(row.why_not);
+  if (!row.name.empty()) json["name"] = row.name;
+  if (row.measure) {
+    json["measures"] = {{row.measure->measure, row.measure->value}};
+    json["best"] = row.best;
   }
   return json;
 }
 
-absl::Status List(const Folder& folder, bool as_json, std::ostream& out) {
-  if (as_json) {
-    ordered_json list = ordered_json::array();
-    for (const SurveyedCheckpoint& one : folder.all) list.push_back(AsJson(folder, one));
-    out << Text(ordered_json{{"folder", folder.path}, {"checkpoints", list}}) << "\n";
-    return absl::OkStatus();
-  }
-  if (folder.all.empty()) {
-    out << Printable(folder.path) << " holds no checkpoint\n";
-    return absl::OkStatus();
+ordered_json AsJson(const Folder& folder, const SurveyedCheckpoint& one) {
+  return AsJson(RowOf(folder, one));
+}
+
+ordered_json AsJson(const SavedCheckpointAnswer& one) {
+  ordered_json json = AsJson(RowOf(one));
+  json["checkpoint"] = Printable(one.checkpoint);
+  json["left_out"] = one.left_out;
+  json["deleting"] = one.deleting;
+  return json;
+}
+
+std::string StateOf(const Row& row) {
+  if (!row.why_not.empty()) return "incomplete";
+  return row.finite ? "complete" : "not finite";
+}
+
+// "0.693147", and of the best one "0.693147 best".
+std::string MeasureText(const Row& row) {
+  if (!row.measure) return "";
+  return absl::StrFormat("%.6g%s", row.measure->value, row.best ? " best" : "");
+}
+
+// `place` is what they are called that are listed.
+void ListAsText(const std::string& place, const std::vector<Row>& rows, std::ostream& out) {
+  if (rows.empty()) {
+    out << Printable(place) << " holds no checkpoint\n";
+    return;
   }
   // No column of what no checkpoint has.
   const bool is_any_measured =
-      std::any_of(folder.all.begin(), folder.all.end(),
-                  [](const SurveyedCheckpoint& one) { return one.measure.has_value(); });
+      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.measure.has_value(); });
   const auto measure = [&](const std::string& text) {
     return is_any_measured ? absl::StrFormat("%-17s  ", text) : "";
   };
   out << absl::StrFormat("%10s  %7s  %5s  %9s  %-20s  %-10s  %s%s\n", "step", "lineage", "epoch",
                          "bytes", "when", "state", measure("measure"), "name");
-  for (const SurveyedCheckpoint& one : folder.all) {
-    const auto epoch = EpochOf(one);
-    out << absl::StrFormat("%10d  %7d  %5s  %9s  %-20s  %-10s  %s%s\n", one.step.value(),
-                           one.lineage.value(), epoch ? absl::StrCat(*epoch) : "?",
-                           Bytes(static_cast<double>(one.bytes)), When(one), StateOf(one),
-                           measure(MeasureText(folder, one)), one.name);
-    if (!one.is_complete()) out << "            " << Printable(one.why_not) << "\n";
+  for (const Row& row : rows) {
+    out << absl::StrFormat("%10d  %7d  %5s  %9s  %-20s  %-10s  %s%s\n", row.step, row.lineage,
+                           row.epoch ? absl::StrCat(*row.epoch) : "?",
+                           Bytes(static_cast<double>(row.bytes)), row.when, StateOf(row),
+                           measure(MeasureText(row)), row.name);
+    if (!row.why_not.empty()) out << "            " << Printable(row.why_not) << "\n";
   }
-  return absl::OkStatus();
+}
+
+void List(const Folder& folder, bool as_json, std::ostream& out) {
+  std::vector<Row> rows;
+  for (const SurveyedCheckpoint& one : folder.all) rows.push_back(RowOf(folder, one));
+  if (!as_json) return ListAsText(folder.path, rows, out);
+  ordered_json list = ordered_json::array();
+  for (const Row& row : rows) list.push_back(AsJson(row));
+  out << Text(ordered_json{{"folder", folder.path}, {"checkpoints", list}}) << "\n";
 }
 
 std::string ShapeText(const TensorSpec& tensor) {
@@ -204,10 +266,10 @@ void ShowText(const Folder& folder, const SurveyedCheckpoint& one, std::ostream&
   line("step", absl::StrCat(manifest.step.value(), ", lineage ", manifest.lineage.value()));
   if (const auto epoch = EpochOf(one)) line("epoch", absl::StrCat(*epoch));
   line("when", When(one));
-  line("state", StateOf(one));
+  const Row row = RowOf(folder, one);
+  line("state", StateOf(row));
   if (!one.name.empty()) line("name", one.name);
-  if (one.measure)
-    line("measure", absl::StrCat(one.measure->measure, " ", MeasureText(folder, one)));
+  if (one.measure) line("measure", absl::StrCat(one.measure->measure, " ", MeasureText(row)));
   if (manifest.skipped > 0)
     line("skipped", absl::StrCat(Plural(manifest.skipped, "step"), " that were not finite"));
   if (manifest.left_out > 0)
@@ -236,37 +298,50 @@ absl::Status Show(const Folder& folder, const SurveyedCheckpoint& one, bool as_j
   return absl::OkStatus();
 }
 
-absl::Status VerifyOne(const Folder& folder, const SurveyedCheckpoint& one) {
+absl::Status VerifyOne(const CheckpointFiles& files, const SurveyedCheckpoint& one) {
   if (!one.is_complete()) return NotComplete(one);
   const Manifest& manifest = one.file->manifest;
   ProgressLine line(static_cast<double>(manifest.total_bytes), Bytes);
-  return VerifyCheckpoint(*folder.files, manifest,
+  return VerifyCheckpoint(files, manifest,
                           [&](uint64_t bytes) { line.At(static_cast<double>(bytes)); });
 }
 
+struct ToVerify {
+  int64_t step = 0;
+  int64_t lineage = 0;
+  uint64_t bytes = 0;
+  std::function<absl::Status()> look;
+};
+
 // All of them are looked at, whatever the first ones are.
-absl::Status Verify(const Folder& folder, const std::vector<const SurveyedCheckpoint*>& chosen,
-                    bool as_json, std::ostream& out) {
+absl::Status Verify(const std::vector<ToVerify>& chosen, bool as_json, std::ostream& out) {
   absl::Status first;
   ordered_json list = ordered_json::array();
-  for (const SurveyedCheckpoint* one : chosen) {
-    const absl::Status sound = VerifyOne(folder, *one);
+  for (const ToVerify& one : chosen) {
+    const absl::Status sound = one.look();
     first.Update(sound);
-    ordered_json json = {{"step", one->step.value()},
-                         {"lineage", one->lineage.value()},
-                         {"bytes", one->bytes},
-                         {"sound", sound.ok()}};
+    ordered_json json = {
+        {"step", one.step}, {"lineage", one.lineage}, {"bytes", one.bytes}, {"sound", sound.ok()}};
     if (!sound.ok()) json["why"] = Printable(sound.message());
     list.push_back(std::move(json));
     if (!as_json)
-      out << absl::StrFormat("step %d  %s  %s\n", one->step.value(),
-                             Bytes(static_cast<double>(one->bytes)),
+      out << absl::StrFormat("step %d  %s  %s\n", one.step, Bytes(static_cast<double>(one.bytes)),
                              sound.ok() ? "sound" : Printable(sound.message()));
   }
   if (as_json) out << Text(ordered_json{{"checkpoints", list}}) << "\n";
-  if (first.ok()) return first;
+  // One of a cluster that went meanwhile is not damaged.
+  if (first.ok() || absl::IsFailedPrecondition(first)) return first;
   return absl::DataLossError(
       absl::StrCat(first.message(), "; delete it, or bring back a copy of it"));
+}
+
+absl::Status Verify(const Folder& folder, const std::vector<const SurveyedCheckpoint*>& chosen,
+                    bool as_json, std::ostream& out) {
+  std::vector<ToVerify> all;
+  for (const SurveyedCheckpoint* one : chosen)
+    all.push_back({one->step.value(), one->lineage.value(), one->bytes,
+                   [&folder, one] { return VerifyOne(*folder.files, *one); }});
+  return Verify(all, as_json, out);
 }
 
 absl::Status MayGo(const Folder& folder, const SurveyedCheckpoint& one) {
@@ -290,6 +365,18 @@ absl::StatusOr<std::string> RootAround(const std::string& folder) {
   return FileError(error.value(), "find", folder);
 }
 
+// As JSON, or in a sentence.
+void Tell(bool as_json, const ordered_json& now, const std::string& text, std::ostream& out) {
+  out << (as_json ? Text(now) : text) << "\n";
+}
+
+void TellDeleted(bool as_json, const Row& row, std::ostream& out) {
+  Tell(as_json, {{"deleted", row.step}, {"lineage", row.lineage}, {"bytes", row.bytes}},
+       absl::StrFormat("the checkpoint of step %d is deleted: %s", row.step,
+                       Bytes(static_cast<double>(row.bytes))),
+       out);
+}
+
 absl::Status Delete(const CheckpointsArguments& arguments, const Folder& folder,
                     const SurveyedCheckpoint& one, const ForgetCheckpoint& forget,
                     const HoldRoot& hold, std::ostream& out) {
@@ -308,14 +395,7 @@ absl::Status Delete(const CheckpointsArguments& arguments, const Folder& folder,
     MUSTER_ASSIGN_OR_RETURN(held, hold(root));
   }
   MUSTER_RETURN_IF_ERROR(DeleteCheckpoint(*folder.files, one.lineage, one.step));
-  if (arguments.json)
-    out << Text(ordered_json{{"deleted", one.step.value()},
-                             {"lineage", one.lineage.value()},
-                             {"bytes", one.bytes}})
-        << "\n";
-  else
-    out << absl::StrFormat("the checkpoint of step %d is deleted: %s\n", one.step.value(),
-                           Bytes(static_cast<double>(one.bytes)));
+  TellDeleted(arguments.json, RowOf(folder, one), out);
   return absl::OkStatus();
 }
 
@@ -328,11 +408,26 @@ absl::Status CheckIsFree(const Folder& folder, const SurveyedCheckpoint& one,
   return absl::OkStatus();
 }
 
+absl::Status CheckKeepsOrReleases(const CheckpointsArguments& arguments) {
+  if (arguments.release != !arguments.name.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "write --name NAME to keep a checkpoint, or --release to keep it no more");
+}
+
+absl::Status CheckSaysWhich(const CheckpointArguments& arguments) {
+  if (!WhichOf(arguments).empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "which checkpoint? Write --step STEP; muster checkpoints list shows those there are");
+}
+
+std::string KeptText(const CheckpointsArguments& arguments, int64_t step) {
+  return absl::StrFormat("the checkpoint of step %d is kept %s", step,
+                         arguments.release ? "no more" : absl::StrCat("as ", arguments.name));
+}
+
 absl::Status Keep(const CheckpointsArguments& arguments, const Folder& folder,
                   const SurveyedCheckpoint& one, std::ostream& out) {
-  if (arguments.release == !arguments.name.empty())
-    return absl::InvalidArgumentError(
-        "write --name NAME to keep a checkpoint, or --release to keep it no more");
+  MUSTER_RETURN_IF_ERROR(CheckKeepsOrReleases(arguments));
   CheckpointFiles& files = *folder.files;
   if (arguments.release) {
     MUSTER_RETURN_IF_ERROR(files.Remove(KeptFileOf(one.lineage, one.step)));
@@ -343,29 +438,148 @@ absl::Status Keep(const CheckpointsArguments& arguments, const Folder& folder,
   }
   ordered_json now = AsJson(folder, one);
   now["name"] = arguments.release ? ordered_json() : ordered_json(arguments.name);
-  if (arguments.json)
-    out << Text(now) << "\n";
-  else
-    out << absl::StrFormat("the checkpoint of step %d is kept %s\n", one.step.value(),
-                           arguments.release ? "no more" : absl::StrCat("as ", arguments.name));
+  Tell(arguments.json, now, KeptText(arguments, one.step.value()), out);
   return absl::OkStatus();
 }
 
+// Of a job of a cluster.
+class ClusterJob {
+ public:
+  ClusterJob(const RestClient& rest, std::string id, ClusterFilesPatience patience)
+      : rest_(rest), id_(std::move(id)), patience_(patience) {}
+
+  absl::Status Read() {
+    MUSTER_ASSIGN_OR_RETURN(all_, rest_.Checkpoints(id_));
+    return absl::OkStatus();
+  }
+
+  absl::Status List(bool as_json, std::ostream& out) const {
+    if (!as_json) {
+      std::vector<Row> rows;
+      for (const SavedCheckpointAnswer& one : all_) rows.push_back(RowOf(one));
+      ListAsText(absl::StrCat("job ", id_), rows, out);
+      return absl::OkStatus();
+    }
+    ordered_json list = ordered_json::array();
+    for (const SavedCheckpointAnswer& one : all_) list.push_back(AsJson(one));
+    out << Text(ordered_json{{"job", id_}, {"checkpoints", list}}) << "\n";
+    return absl::OkStatus();
+  }
+
+  // Where none is named, the newest that is whole.
+  absl::StatusOr<const SavedCheckpointAnswer*> Find(const CheckpointArguments& arguments) const {
+    if (all_.empty()) return absl::NotFoundError(absl::StrCat("job ", id_, " has no checkpoint"));
+    if (WhichOf(arguments).empty()) {
+      const auto newest =
+          std::find_if(all_.rbegin(), all_.rend(), [](const auto& one) { return one.complete; });
+      if (newest != all_.rend()) return &*newest;
+    }
+    MUSTER_ASSIGN_OR_RETURN(
+        const CheckpointPlace place,
+        ChoosePlace(PlacesOf(all_), absl::StrCat("job ", id_), WhichOf(arguments)));
+    return &*std::find_if(all_.begin(), all_.end(),
+                          [&](const auto& one) { return PlaceOf(one) == place; });
+  }
+
+  absl::Status Show(const SavedCheckpointAnswer& one, bool as_json, std::ostream& out) const {
+    Folder folder;
+    folder.path = absl::StrCat("job ", id_);
+    folder.all = {Survey(*FilesOf(one), one)};
+    if (one.best) folder.best = 0;
+    return cli::Show(folder, folder.all.front(), as_json, out);
+  }
+
+  // What is read here is compared here.
+  absl::Status Verify(const std::vector<const SavedCheckpointAnswer*>& chosen, bool as_json,
+                      std::ostream& out) const {
+    std::vector<ToVerify> all;
+    for (const SavedCheckpointAnswer* one : chosen)
+      all.push_back({one->step, one->lineage, RowOf(*one).bytes, [this, one] {
+                       const std::unique_ptr<CheckpointFiles> files = FilesOf(*one);
+                       return VerifyOne(*files, Survey(*files, *one));
+                     }});
+    return cli::Verify(all, as_json, out);
+  }
+  absl::Status VerifyAll(bool as_json, std::ostream& out) const {
+    std::vector<const SavedCheckpointAnswer*> chosen;
+    for (const SavedCheckpointAnswer& one : all_) chosen.push_back(&one);
+    return Verify(chosen, as_json, out);
+  }
+
+  absl::Status Keep(const CheckpointsArguments& arguments, const SavedCheckpointAnswer& one,
+                    std::ostream& out) const {
+    MUSTER_ASSIGN_OR_RETURN(
+        const SavedCheckpointAnswer now,
+        rest_.KeepCheckpoint(id_, one.checkpoint, arguments.release ? "" : arguments.name));
+    Tell(arguments.json, AsJson(now), KeptText(arguments, one.step), out);
+    return absl::OkStatus();
+  }
+
+  absl::Status Delete(const CheckpointsArguments& arguments, const SavedCheckpointAnswer& one,
+                      std::ostream& out) const {
+    MUSTER_ASSIGN_OR_RETURN(const SavedCheckpointAnswer gone,
+                            rest_.DeleteCheckpoint(id_, one.checkpoint, arguments.force));
+    TellDeleted(arguments.json, RowOf(gone), out);
+    return absl::OkStatus();
+  }
+
+ private:
+  static CheckpointPlace PlaceOf(const SavedCheckpointAnswer& one) {
+    return {LineageNumber(one.lineage), Step(one.step)};
+  }
+  std::unique_ptr<CheckpointFiles> FilesOf(const SavedCheckpointAnswer& one) const {
+    return FilesOfCheckpoint(rest_, id_, PlaceOf(one), patience_);
+  }
+  // Folders of a cluster are not listed, so how large it is is what the coordinator says.
+  static SurveyedCheckpoint Survey(const CheckpointFiles& files, const SavedCheckpointAnswer& one) {
+    SurveyedCheckpoint found = std::move(SurveyCheckpoints(files, {PlaceOf(one)}).front());
+    found.bytes = RowOf(one).bytes;
+    return found;
+  }
+
+  const RestClient& rest_;
+  const std::string id_;
+  const ClusterFilesPatience patience_;
+  std::vector<SavedCheckpointAnswer> all_;
+};
+
 }  // namespace
+
+absl::Status CheckpointsOfCluster(const CheckpointsArguments& arguments, const RestClient& rest,
+                                  std::ostream& out, ClusterFilesPatience patience) {
+  const std::string id = arguments.job.substr(0, arguments.job.find('@'));
+  if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
+  MUSTER_RETURN_IF_ERROR(CheckJobId(id));
+  if (arguments.verb == Verb::kKeep) MUSTER_RETURN_IF_ERROR(CheckKeepsOrReleases(arguments));
+  if (arguments.verb == Verb::kDelete) MUSTER_RETURN_IF_ERROR(CheckSaysWhich(arguments));
+  ClusterJob job(rest, id, patience);
+  MUSTER_RETURN_IF_ERROR(job.Read());
+  if (arguments.verb == Verb::kList) return job.List(arguments.json, out);
+  MUSTER_ASSIGN_OR_RETURN(const SavedCheckpointAnswer* one, job.Find(arguments));
+  switch (arguments.verb) {
+    case Verb::kShow: return job.Show(*one, arguments.json, out);
+    case Verb::kKeep: return job.Keep(arguments, *one, out);
+    case Verb::kDelete: return job.Delete(arguments, *one, out);
+    default: break;
+  }
+  if (WhichOf(arguments).empty()) return job.VerifyAll(arguments.json, out);
+  return job.Verify({one}, arguments.json, out);
+}
 
 absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetCheckpoint& forget,
                          const HoldRoot& hold, std::ostream& out) {
   MUSTER_ASSIGN_OR_RETURN(const Folder folder, Open(arguments));
-  if (arguments.verb == Verb::kList) return List(folder, arguments.json, out);
+  if (arguments.verb == Verb::kList) {
+    List(folder, arguments.json, out);
+    return absl::OkStatus();
+  }
   const bool is_of_all = arguments.verb == Verb::kVerify && WhichOf(arguments).empty();
   if (is_of_all && !folder.all.empty()) {
     std::vector<const SurveyedCheckpoint*> all;
     for (const SurveyedCheckpoint& one : folder.all) all.push_back(&one);
     return Verify(folder, all, arguments.json, out);
   }
-  if (arguments.verb == Verb::kDelete && WhichOf(arguments).empty())
-    return absl::InvalidArgumentError(
-        "which checkpoint? Write --step STEP; muster checkpoints list shows those there are");
+  if (arguments.verb == Verb::kDelete) MUSTER_RETURN_IF_ERROR(CheckSaysWhich(arguments));
   MUSTER_ASSIGN_OR_RETURN(const SurveyedCheckpoint* one, Find(folder, arguments));
   switch (arguments.verb) {
     case Verb::kShow: return Show(folder, *one, arguments.json, out);

@@ -1,4 +1,5 @@
-// muster checkpoints: what lies in a job's folder of checkpoints, read and changed on this machine.
+// muster checkpoints: what lies in a job's folder of checkpoints, read and changed on this machine,
+// or through the coordinator of a cluster that stays up.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "cli/arguments.h"
+#include "cli/cluster_files.h"
+#include "cli/rest_client.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/ids.h"
 
@@ -27,5 +30,9 @@ using HoldRoot = std::function<absl::StatusOr<Descriptor>(const std::string& roo
 // kAlreadyExists: another one has the name.
 absl::Status Checkpoints(const CheckpointsArguments& arguments, const ForgetCheckpoint& forget,
                          const HoldRoot& hold, std::ostream& out);
+// The same of a job of the cluster that `rest` asks. Errors of FindInCluster; kFailedPrecondition,
+// too: what is read went meanwhile.
+absl::Status CheckpointsOfCluster(const CheckpointsArguments& arguments, const RestClient& rest,
+                                  std::ostream& out, ClusterFilesPatience patience = {});
 
 }  // namespace muster::cli

@@ -610,14 +610,18 @@ int InWorker(const absl::StatusOr<cli::WorkerCommand>& command) {
   return absl::IsNotFound(code.status()) ? kExitBadConfiguration : ExitCodeOf(code.status());
 }
 
-absl::StatusOr<cli::FoundCheckpoint> FindAnyCheckpoint(
-    const cli::AnyCheckpointArguments& arguments) {
-  if (!arguments.remote.has_to) return cli::FindCheckpoint(arguments);
-  cli::RemoteArguments remote = arguments.remote;
+absl::StatusOr<cli::RestClient> ClientTo(cli::RemoteArguments remote) {
   remote.may_ask_in_plain_text = MaySpeakPlaintext();
   MUSTER_RETURN_IF_ERROR(cli::FindWhatItShows(TokenPlacesOfOurs(), remote));
   MUSTER_RETURN_IF_ERROR(cli::CheckMayAsk(remote, remote.to));
-  return cli::FindInCluster(arguments, cli::RestClient(remote.to, remote.token, remote.trust));
+  return cli::RestClient(remote.to, remote.token, remote.trust);
+}
+
+absl::StatusOr<cli::FoundCheckpoint> FindAnyCheckpoint(
+    const cli::AnyCheckpointArguments& arguments) {
+  if (!arguments.remote.has_to) return cli::FindCheckpoint(arguments);
+  MUSTER_ASSIGN_OR_RETURN(const cli::RestClient rest, ClientTo(arguments.remote));
+  return cli::FindInCluster(arguments, rest);
 }
 
 // Of a command with plug-ins; nothing: another one was given.
@@ -653,9 +657,15 @@ absl::Status ForgetCheckpoint(const std::string& dir, const std::string& job, Li
                                *CheckpointFilesIn(absl::StrCat(dir, "/checkpoints/", job)));
 }
 
+absl::Status LookAfterCheckpoints(const cli::CheckpointsArguments& arguments) {
+  if (!arguments.remote.has_to)
+    return cli::Checkpoints(arguments, ForgetCheckpoint, coordinator::HoldAtRest, std::cout);
+  MUSTER_ASSIGN_OR_RETURN(const cli::RestClient rest, ClientTo(arguments.remote));
+  return cli::CheckpointsOfCluster(arguments, rest, std::cout);
+}
+
 int Checkpoints(const cli::CheckpointsArguments& arguments, StandardOutput& output) {
-  const absl::Status done =
-      cli::Checkpoints(arguments, ForgetCheckpoint, coordinator::HoldAtRest, std::cout);
+  const absl::Status done = LookAfterCheckpoints(arguments);
   if (!done.ok())
     std::cerr << "muster checkpoints: " << PrintableLines(done.message()) << std::endl;
   return output.CodeOnceWritten(absl::IsNotFound(done) ? kExitBadConfiguration : ExitCodeOf(done),

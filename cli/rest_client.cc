@@ -369,6 +369,42 @@ absl::StatusOr<HostAnswer> ParseHost(const std::string& json) {
   return HostFrom(object);
 }
 
+namespace {
+
+// Folders of more are none of checkpoints.
+constexpr size_t kMostCheckpoints = 100'000;
+
+SavedCheckpointAnswer SavedCheckpointFrom(const Json& object) {
+  SavedCheckpointAnswer saved;
+  Read(object, "checkpoint", saved.checkpoint);
+  Read(object, "lineage", saved.lineage);
+  Read(object, "step", saved.step);
+  Read(object, "epoch", saved.epoch);
+  Read(object, "bytes", saved.bytes);
+  Read(object, "time", saved.time);
+  Read(object, "complete", saved.complete);
+  Read(object, "why", saved.why);
+  Read(object, "finite", saved.finite);
+  Read(object, "name", saved.name);
+  Read(object, "measure", saved.measure);
+  Read(object, "value", saved.value);
+  Read(object, "best", saved.best);
+  Read(object, "left_out", saved.left_out);
+  Read(object, "deleting", saved.deleting);
+  return saved;
+}
+
+}  // namespace
+
+absl::StatusOr<SavedCheckpointPage> ParseSavedCheckpoints(const std::string& json) {
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
+  SavedCheckpointPage page;
+  for (const Json& entry : ListIn(object, "checkpoints"))
+    page.checkpoints.push_back(SavedCheckpointFrom(entry));
+  Read(object, "next_page_token", page.next_page_token);
+  return page;
+}
+
 absl::StatusOr<AdoptionAnswer> ParseAdoption(const std::string& json) {
   MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(json));
   AdoptionAnswer adoption;
@@ -773,6 +809,52 @@ absl::StatusOr<FilePartAnswer> RestClient::ReadCheckpoint(const std::string& id,
     if (absl::EqualsIgnoreCase(name, kSize) && !ParseDigits(value, &part.of)) part.of = -1;
   if (part.of >= 0) return part;
   return absl::InternalError("the coordinator's answer does not say how large the file is");
+}
+
+absl::StatusOr<std::vector<SavedCheckpointAnswer>> RestClient::Checkpoints(
+    const std::string& id) const {
+  std::vector<SavedCheckpointAnswer> all;
+  std::string page_token;
+  do {
+    const std::string of_page =
+        page_token.empty() ? "" : absl::StrCat("?page_token=", http::EscapeUrlPart(page_token));
+    MUSTER_ASSIGN_OR_RETURN(const std::string answer,
+                            Get(absl::StrCat(PathOf(id), "/checkpoints", of_page)));
+    MUSTER_ASSIGN_OR_RETURN(SavedCheckpointPage page, ParseSavedCheckpoints(answer));
+    // A page without any would be asked for without end.
+    if (page.checkpoints.empty()) break;
+    for (SavedCheckpointAnswer& saved : page.checkpoints) all.push_back(std::move(saved));
+    page_token = std::move(page.next_page_token);
+  } while (!page_token.empty() && all.size() < kMostCheckpoints);
+  return all;
+}
+
+absl::StatusOr<SavedCheckpointAnswer> RestClient::KeepCheckpoint(const std::string& id,
+                                                                 const std::string& checkpoint,
+                                                                 const std::string& name) const {
+  const Json body = {{"name", name.empty() ? Json() : Json(name)}};
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string answer,
+      Send("PATCH", absl::StrCat(PathOf(id), "/checkpoints/", http::EscapeUrlPart(checkpoint)),
+           Text(body)));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(answer));
+  return SavedCheckpointFrom(object);
+}
+
+// It waits for what the job writes before it.
+absl::StatusOr<SavedCheckpointAnswer> RestClient::DeleteCheckpoint(const std::string& id,
+                                                                   const std::string& checkpoint,
+                                                                   bool force) const {
+  constexpr Duration kPatience = std::chrono::minutes(2);
+  MUSTER_ASSIGN_OR_RETURN(
+      const http::Response response,
+      Ask("DELETE",
+          absl::StrCat(PathOf(id), "/checkpoints/", http::EscapeUrlPart(checkpoint),
+                       force ? "?force=true" : ""),
+          "", kPatience));
+  MUSTER_RETURN_IF_ERROR(http::StatusFromResponse(response));
+  MUSTER_ASSIGN_OR_RETURN(const Json object, ParseObject(response.body));
+  return SavedCheckpointFrom(object);
 }
 
 absl::StatusOr<AuditAnswer> RestClient::Audit(const std::string& id) const {

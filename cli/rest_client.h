@@ -207,6 +207,25 @@ struct DigestAnswer {
   std::string json;
 };
 
+// A committed checkpoint of a job.
+struct SavedCheckpointAnswer {
+  std::string checkpoint;  // its name in requests
+  int64_t lineage = 0;
+  int64_t step = 0;
+  int64_t epoch = -1;  // -1: not known
+  int64_t bytes = 0;
+  std::string time;  // as of EventAnswer::time
+  bool complete = false;
+  std::string why;  // it is not complete
+  bool finite = false;
+  std::string name;             // that it is kept by; empty: none
+  std::string measure;          // as "validation.loss"; empty: it was not measured
+  std::optional<double> value;  // of that
+  bool best = false;
+  bool left_out = false;  // nothing goes on from it
+  bool deleting = false;
+};
+
 struct FilePartAnswer {
   std::string bytes;
   int64_t of = 0;  // so large is the file
@@ -312,6 +331,12 @@ absl::StatusOr<EventAnswer> ParseEventAnswer(const std::string& name, const std:
 absl::StatusOr<FingerprintPage> ParseFingerprints(const std::string& json);
 absl::StatusOr<DigestAnswer> ParseDigest(const std::string& json);
 absl::StatusOr<AuditAnswer> ParseAudit(const std::string& json);
+struct SavedCheckpointPage {
+  std::vector<SavedCheckpointAnswer> checkpoints;
+  std::string next_page_token;  // empty: this is the last page
+};
+
+absl::StatusOr<SavedCheckpointPage> ParseSavedCheckpoints(const std::string& json);
 absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json);
 absl::StatusOr<LedgerPage> ParseLedger(const std::string& json);
 
@@ -396,6 +421,16 @@ class RestClient {
   // Of the step `from` and later ones.
   absl::StatusOr<FingerprintPage> Fingerprints(const std::string& id, int64_t from) const;
   absl::StatusOr<DigestAnswer> Digest(const std::string& id) const;
+  // All pages, by lineage and step.
+  absl::StatusOr<std::vector<SavedCheckpointAnswer>> Checkpoints(const std::string& id) const;
+  // `name` empty: it is kept by none any more.
+  absl::StatusOr<SavedCheckpointAnswer> KeepCheckpoint(const std::string& id,
+                                                       const std::string& checkpoint,
+                                                       const std::string& name) const;
+  // As it was: it is gone. `force`: also one with a name, or the newest of a job that has ended.
+  absl::StatusOr<SavedCheckpointAnswer> DeleteCheckpoint(const std::string& id,
+                                                         const std::string& checkpoint,
+                                                         bool force) const;
   // At most so many bytes of a file of a checkpoint, LINEAGE-AND-STEP/FILE.
   absl::StatusOr<FilePartAnswer> ReadCheckpoint(const std::string& id, const std::string& file,
                                                 int64_t offset, int64_t bytes) const;

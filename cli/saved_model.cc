@@ -124,6 +124,13 @@ absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
   return ChoosePlace(named, folder, which);
 }
 
+std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all) {
+  std::vector<NamedPlace> places;
+  for (const SavedCheckpointAnswer& one : all)
+    places.push_back({{LineageNumber(one.lineage), Step(one.step)}, one.name, one.best});
+  return places;
+}
+
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint) {
   MUSTER_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolderOf(checkpoint));
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(folder);
@@ -140,16 +147,20 @@ absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpo
   if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
   MUSTER_RETURN_IF_ERROR(CheckJobId(id));
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(id));
-  std::vector<CheckpointPlace> places;
+  // The newest one that the job would go back to by itself; else of all that are committed.
+  std::vector<NamedPlace> places;
   for (const CheckpointAnswer& saved : job.saved)
-    places.emplace_back(LineageNumber(saved.lineage), Step(saved.step));
+    places.push_back({{LineageNumber(saved.lineage), Step(saved.step)}, ""});
+  if (!WhichOf(checkpoint).empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const auto saved, rest.Checkpoints(id));
+    places = PlacesOf(saved);
+  }
   if (places.empty())
     return absl::NotFoundError(
         absl::StrCat("job ", id, " has no checkpoint", IsOver(job) ? "" : " yet"));
   const std::string folder = absl::StrCat("job ", id);
-  MUSTER_ASSIGN_OR_RETURN(
-      const CheckpointPlace place,
-      FindPlace(*FilesOfCluster(rest, id, patience), places, folder, WhichOf(checkpoint)));
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
+                          ChoosePlace(places, folder, WhichOf(checkpoint)));
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second),
                          FilesOfCheckpoint(rest, id, place, patience)};
 }

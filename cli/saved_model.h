@@ -41,6 +41,9 @@ absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
                                           const std::vector<CheckpointPlace>& places,
                                           const std::string& folder, const std::string& which);
 
+// As the coordinator of a cluster tells of them.
+std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all);
+
 struct FoundCheckpoint {
   std::string folder;    // of the job's checkpoints; of a cluster: what messages call it
   std::string manifest;  // relative to it

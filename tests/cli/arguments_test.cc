@@ -374,6 +374,15 @@ TEST(ArgumentsTest, ACheckpointIsNamedByItsStepOrItsName) {
     EXPECT_TRUE(given.json);
   }
   EXPECT_EQ(Parse({"checkpoints"}).exit_code, 64);
+  const auto of_cluster = std::get<CheckpointsArguments>(
+      Parse({"checkpoints", "list", "job", "--to", "127.0.0.1:9"}).arguments);
+  EXPECT_TRUE(of_cluster.remote.has_to);
+  EXPECT_THAT(of_cluster.remote.to, testing::HasSubstr("127.0.0.1:9"));
+  EXPECT_FALSE(
+      std::get<CheckpointsArguments>(Parse({"checkpoints", "list"}).arguments).remote.has_to);
+  EXPECT_EQ(Parse({"checkpoints", "list", "job", "--to", "127.0.0.1:9", "--dir", "d"}).exit_code,
+            64);
+  EXPECT_EQ(Parse({"checkpoints", "show", "job", "--to", "nowhere"}).exit_code, 64);
   EXPECT_EQ(Parse({"checkpoints", "list", "--force"}).exit_code, 64);
   EXPECT_TRUE(std::get<CheckpointsArguments>(
                   Parse({"checkpoints", "delete", "--step", "1", "--force"}).arguments)

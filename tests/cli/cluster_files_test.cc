@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cli/checkpoints.h"
 #include "cli/export.h"
 #include "cli/saved_model.h"
 #include "gmock/gmock.h"
@@ -22,6 +23,7 @@
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/served_files.h"
 #include "lib/http/target.h"
+#include "nlohmann/json.hpp"
 #include "tests/lib/checkpoint/support.h"
 
 namespace muster::cli {
@@ -69,13 +71,46 @@ class ClusterFilesTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  static std::string SavedAt(int64_t step) {
+    return absl::StrCat(
+        R"({"checkpoint":"lineage-1-step-)", step, R"(","lineage":1,"step":)", step,
+        R"(,"epoch":null,"bytes":12000000,"time":"2026-11-21T10:11:20.096Z",)",
+        R"("complete":true,"why":null,"finite":true,"name":)", step == 20 ? R"("best")" : "null",
+        R"(,"measure":null,"value":null,"best":false,"left_out":false,)", R"("deleting":false})");
+  }
+  // A page of one each.
+  static http::Response PageAfter(const std::map<std::string, std::string>& query) {
+    const auto token = query.find("page_token");
+    if (token == query.end())
+      return {.body = absl::StrCat(R"({"checkpoints":[)", SavedAt(20),
+                                   R"(],"next_page_token":"lineage-1-step-20"})")};
+    EXPECT_EQ(token->second, "lineage-1-step-20");
+    return {.body = absl::StrCat(R"({"checkpoints":[)", SavedAt(40), R"(],"next_page_token":""})")};
+  }
+  absl::Status Do(CheckpointsArguments::Verb verb, const std::string& job,
+                  const std::function<void(CheckpointsArguments&)>& change = nullptr) {
+    CheckpointsArguments arguments;
+    arguments.verb = verb;
+    arguments.job = job;
+    arguments.json = true;
+    if (change) change(arguments);
+    out_.str("");
+    return CheckpointsOfCluster(arguments, Rest(), out_, kPatience);
+  }
+  nlohmann::json Said() const { return nlohmann::json::parse(out_.str()); }
+
   // As a coordinator does; `change` may change each answer about a file.
   RestClient Rest() {
     return RestClient([this](const std::string& method, const std::string& target,
-                             const std::string&) -> absl::StatusOr<http::Response> {
-      EXPECT_EQ(method, "GET");
+                             const std::string& body) -> absl::StatusOr<http::Response> {
       const http::Target asked = *http::ParseTarget(target);
       if (asked.path == "/v1/jobs/job-1") return http::Response{.body = job_};
+      if (asked.path == "/v1/jobs/job-1/checkpoints") return PageAfter(asked.query);
+      if (absl::StartsWith(asked.path, "/v1/jobs/job-1/checkpoints/")) {
+        changes_.push_back(absl::StrCat(method, " ", target, " ", body));
+        return http::Response{.body = SavedAt(20)};
+      }
+      EXPECT_EQ(method, "GET");
       EXPECT_EQ(asked.path, "/v1/jobs/job-1/checkpoint");
       ++asked_;
       const std::string file = asked.query.at("file");
@@ -130,6 +165,7 @@ class ClusterFilesTest : public testing::Test {
                      R"({"lineage":1,"step":40}]})";
   std::function<void(const std::string& file, http::Response& response)> change_;
   int asked_ = 0;
+  std::vector<std::string> changes_;
   std::ostringstream out_;
 };
 
@@ -302,6 +338,54 @@ TEST_F(ClusterFilesTest, ACheckpointThatGoesWhileAWorkerReadsIsTheSameSentence) 
       LoadWhole(*command->files, manifest->manifest, *LayoutOf(manifest->manifest)).status();
   EXPECT_EQ(gone.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(gone.message()), HasSubstr("as newer ones came; try again"));
+}
+
+TEST_F(ClusterFilesTest, CheckpointsAreListedShownAndVerifiedAsOfAFolder) {
+  using Verb = CheckpointsArguments::Verb;
+  ASSERT_TRUE(Do(Verb::kList, "job-1").ok());
+  ASSERT_EQ(Said()["checkpoints"].size(), 2u) << "both pages";
+  EXPECT_EQ(Said()["job"], "job-1");
+  EXPECT_EQ(Said()["checkpoints"][0]["name"], "best");
+  EXPECT_EQ(Said()["checkpoints"][1]["time"], "2026-11-21T10:11:20Z");
+  ASSERT_TRUE(Do(Verb::kList, "job-1", [](auto& given) { given.json = false; }).ok());
+  EXPECT_THAT(out_.str(), HasSubstr("complete"));
+  ASSERT_TRUE(Do(Verb::kShow, "job-1").ok());
+  EXPECT_EQ(Said()["step"], 40) << "the newest";
+  EXPECT_EQ(Said()["tensors"].size(), 2u);
+  EXPECT_EQ(Said()["bytes"], 12'000'000) << "no folder is listed there";
+  ASSERT_TRUE(Do(Verb::kShow, "job-1@best").ok());
+  EXPECT_EQ(Said()["step"], 20);
+  ASSERT_TRUE(Do(Verb::kVerify, "job-1").ok());
+  EXPECT_EQ(Said()["checkpoints"].size(), 2u);
+  change_ = [](const std::string& file, http::Response& response) {
+    if (file == "lineage-1-step-20/w0.segment") response.body[response.body.size() / 2] ^= 1;
+  };
+  const absl::Status damaged = Do(Verb::kVerify, "job-1");
+  EXPECT_TRUE(absl::IsDataLoss(damaged)) << damaged;
+  EXPECT_EQ(Said()["checkpoints"][0]["sound"], false);
+  EXPECT_EQ(Said()["checkpoints"][1]["sound"], true);
+  EXPECT_TRUE(Do(Verb::kVerify, "job-1", [](auto& given) { given.step = "40"; }).ok());
+  EXPECT_TRUE(changes_.empty());
+}
+
+TEST_F(ClusterFilesTest, KeepingAndDeletingAreAskedOfTheCoordinator) {
+  using Verb = CheckpointsArguments::Verb;
+  const auto keep = Do(Verb::kKeep, "job-1@20", [](auto& given) { given.name = "mine"; });
+  ASSERT_TRUE(keep.ok()) << keep;
+  ASSERT_TRUE(Do(Verb::kKeep, "job-1@20", [](auto& given) { given.release = true; }).ok());
+  ASSERT_TRUE(Do(Verb::kDelete, "job-1@best").ok());
+  EXPECT_EQ(Said()["deleted"], 20);
+  ASSERT_TRUE(Do(Verb::kDelete, "job-1@40", [](auto& given) { given.force = true; }).ok());
+  const std::string path = "/v1/jobs/job-1/checkpoints/lineage-1-step-";
+  EXPECT_THAT(changes_, ElementsAre("PATCH " + path + R"(20 {"name":"mine"})",
+                                    "PATCH " + path + R"(20 {"name":null})",
+                                    "DELETE " + path + "20 ", "DELETE " + path + "40?force=true "));
+  changes_.clear();
+  EXPECT_THAT(std::string(Do(Verb::kDelete, "job-1").message()), HasSubstr("which checkpoint?"));
+  EXPECT_THAT(std::string(Do(Verb::kKeep, "job-1").message()), HasSubstr("write --name"));
+  EXPECT_THAT(std::string(Do(Verb::kList, "").message()), HasSubstr("say which job"));
+  EXPECT_TRUE(absl::IsNotFound(Do(Verb::kDelete, "job-1@30")));
+  EXPECT_TRUE(changes_.empty());
 }
 
 TEST_F(ClusterFilesTest, ACommandWithoutAJobOrWithAWrongWordAsksNobody) {

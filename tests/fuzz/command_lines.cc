@@ -50,6 +50,7 @@ const std::vector<std::string>& CommandLines() {
       "data\nhash\njob.yaml\n--set\ndata.verify=quick\n--json",
       "export\none\n--dir\nc\n--step\n500\n--format\npt\n--optimizer\n-o\nstate.pt",
       "checkpoints\nkeep\none\n--dir\nc\n--step\n500\n--name\nbefore-cut",
+      "checkpoints\ndelete\none@500\n--to\n127.0.0.1:9\n--force",
       "generate\n--dir\nruns/one\n--prompt\nint main(\n--bytes\n200\n--seed\n7",
       "plot\none\ntwo\n--series\ngradient_norm\n--log\n-o\nnorm.svg",
       "doctor\n--coordinator\n10.0.0.1:7070\n--identity\nid\n--listen\n10.0.0.1:8080",
