@@ -128,6 +128,38 @@ class Jobs(UsesTest):
         for job in client.list(state='running'):
             self.assertEqual(job.state, 'running')
 
+    def test_checkpoints_are_listed_kept_and_deleted(self):
+        client, viewer = self.client(), self.client(self.cluster.token('vera', 'viewer'))
+        for steps in (5, 10, 15):  # it goes on, and each end has a checkpoint
+            client.submit(counting(steps, checkpoint={'keep': 9}), id='saves')
+            client.wait('saves', timeout=PATIENCE)
+        early, middle, newest = saved = list(viewer.checkpoints('saves'))
+        self.assertEqual([one.step for one in saved], [5, 10, 15])
+        for one in saved:
+            self.assertEqual((one.complete, one.finite, one.why, one.name), (True, True, None, None))
+            self.assertFalse(one.left_out or one.deleting or one.best)
+        self.assertEqual(client.keep_checkpoint('saves', early.checkpoint, 'early').name, 'early')
+        self.assertEqual([one.name for one in viewer.checkpoints('saves')], ['early', None, None])
+        with self.assertRaises(muster_client.AlreadyExists):
+            client.keep_checkpoint('saves', middle.checkpoint, 'early')
+        with self.assertRaises(muster_client.InvalidArgument) as wrong:
+            client.keep_checkpoint('saves', middle.checkpoint, 'No Name')
+        self.assertEqual(wrong.exception.field, 'name')
+        for call in (lambda: viewer.keep_checkpoint('saves', middle.checkpoint, 'mine'),
+                     lambda: viewer.delete_checkpoint('saves', middle.checkpoint)):
+            with self.assertRaises(muster_client.PermissionDenied):
+                call()
+        for one in (early, newest):
+            with self.assertRaises(muster_client.FailedPrecondition):
+                client.delete_checkpoint('saves', one.checkpoint)
+        client.delete_checkpoint('saves', middle.checkpoint)
+        with self.assertRaises(muster_client.NotFound):
+            client.delete_checkpoint('saves', middle.checkpoint)
+        client.delete_checkpoint('saves', early.checkpoint, force=True)
+        self.assertEqual(client.keep_checkpoint('saves', newest.checkpoint, 'end').name, 'end')
+        self.assertIsNone(client.keep_checkpoint('saves', newest.checkpoint, None).name)
+        self.assertEqual([one.step for one in viewer.checkpoints('saves')], [15])
+
     def test_nothing_is_waited_for_longer_than_is_said(self):
         client = self.client()
         client.submit(counting(FOREVER), id='waits')
@@ -204,6 +236,10 @@ class Errors(UsesTest):
     def test_what_is_no_id_is_no_other_path(self):
         for name in ('../tokens', 'a/b', 'a?b', 'ä b', 'a#b', '', '.', '..', '-a', 'a\n', 'a' * 101):
             self.assertEqual(self.refusal(muster_client.InvalidArgument, self.client().get, name).field, 'id')
+        for name in ('', '..', '../lineage-1-step-2', 'lineage-1-step-2/x', 'lineage-1-step-2?force=true',
+                     'lineage-1-step-', 'lineage-1-step-2\n', 'best'):
+            wrong = self.refusal(muster_client.InvalidArgument, self.client().delete_checkpoint, 'any', name)
+            self.assertEqual(wrong.field, 'checkpoint')
 
 
 class Lost(UsesTest):
@@ -226,10 +262,13 @@ class Lost(UsesTest):
     def test_a_lost_answer_to_a_deletion_is_one(self):
         self.client().submit(counting(5), id='goes')
         self.client().wait('goes', timeout=PATIENCE)
-        relay = LosesAnswers(self.cluster.address)
-        self.addCleanup(relay.close)
-        Client(relay.url, token=self.cluster.admin, ca=self.cluster.ca).delete('goes')
-        self.assertEqual(relay.lost, 1)
+        [saved] = self.client().checkpoints('goes')
+        for delete in (lambda client: client.delete_checkpoint('goes', saved.checkpoint, force=True),
+                       lambda client: client.delete('goes')):
+            relay = LosesAnswers(self.cluster.address)
+            self.addCleanup(relay.close)
+            delete(Client(relay.url, token=self.cluster.admin, ca=self.cluster.ca))
+            self.assertEqual(relay.lost, 1)
 
     def test_an_answer_that_is_cut_short_is_a_lost_one(self):
         whole = b'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -259,6 +298,7 @@ class Lost(UsesTest):
         calls = {
             'get': lambda client: client.get('any'), 'list': lambda client: list(client.list()),
             'history': lambda client: list(client.history('any')),
+            'checkpoints': lambda client: list(client.checkpoints('any')),
             'follow_logs': lambda client: list(client.follow_logs('any', timeout=5))}
         for body in (deep, b'7', b'null', b'{"members": 7}', b'{"jobs": null, "lines": 5, "steps": [7]}',
                      b'{"members": "xy"}', b'{"steps": [], "next": 0, "checkpoints": {}}'):
@@ -273,6 +313,17 @@ class Lost(UsesTest):
                             call(Client(there.url, token='t', ca=self.cluster.ca, timeout=5, retry_for=0))
                     finally:
                         there.close()
+
+    def test_pages_that_do_not_go_on_are_an_error(self):
+        body = b'{"checkpoints": [], "next_page_token": "lineage-1-step-2"}'
+        page = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body
+        there = Answers(self.cluster.ca.parent, page, page)
+        try:
+            with self.assertRaisesRegex(muster_client.MusterError, 'does not go on'):
+                list(Client(there.url, token='t', ca=self.cluster.ca, timeout=5, retry_for=0).checkpoints('any'))
+            self.assertEqual(there.connections, 2)
+        finally:
+            there.close()
 
     def test_the_coordinator_is_killed_while_events_are_followed(self):
         client = self.client()
@@ -404,7 +455,8 @@ class Document(unittest.TestCase):
     def test_values_have_the_fields_of_the_document(self):
         schemas = json.loads((SOURCE / 'docs/openapi.json').read_text())['components']['schemas']
         for name, value in {'Job': muster_client.Job, 'JobMember': muster_client.Member,
-                            'Checkpoint': muster_client.Checkpoint, 'Audit': muster_client.Audit,
+                            'Checkpoint': muster_client.Checkpoint,
+                            'SavedCheckpoint': muster_client.SavedCheckpoint, 'Audit': muster_client.Audit,
                             'Lineage': muster_client.Lineage, 'Digest': muster_client.Digest,
                             'HistoryStep': muster_client.HistoryStep,
                             'MetricValue': muster_client.Metric, 'LogLine': muster_client.LogLine}.items():

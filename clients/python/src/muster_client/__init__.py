@@ -43,11 +43,12 @@ from .types import (
     LogLine,
     Member,
     Metric,
+    SavedCheckpoint,
 )
 
 __all__ = [
     "OVER", "AlreadyExists", "ApiError", "Audit", "Checkpoint", "Client", "ConnectionLost", "DataLoss",
     "DeadlineExceeded", "Digest", "Event", "FailedPrecondition", "HistoryStep", "InternalError", "InvalidArgument",
     "Job", "Lineage", "LogLine", "Member", "Metric", "MusterError", "NotFound", "PermissionDenied",
-    "ResourceExhausted", "TimedOut", "Unauthenticated", "Unavailable", "UntrustedServer",
+    "ResourceExhausted", "SavedCheckpoint", "TimedOut", "Unauthenticated", "Unavailable", "UntrustedServer",
 ]

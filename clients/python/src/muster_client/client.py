@@ -16,13 +16,14 @@ from ._http import LOST, Asker, Attempts, Deadline
 from ._spec import spec_in
 from ._trust import find_place
 from .errors import ConnectionLost, InvalidArgument, MusterError, TimedOut, Unavailable
-from .types import OVER, Audit, Digest, Event, HistoryStep, Job, LogLine, read
+from .types import OVER, Audit, Digest, Event, HistoryStep, Job, LogLine, SavedCheckpoint, read
 
 # A quiet stream of events has a comment each 15 seconds: one without is dead.
 _LONGEST_SILENCE = 45.0
 # Where there are no new lines it is after five seconds that a coordinator says so.
 _LONGEST_WAIT_FOR_LINES = 5.0
 _ID = re.compile("[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_CHECKPOINT = re.compile("lineage-[0-9]{1,19}-step-[0-9]{1,19}")
 
 
 class Client:
@@ -197,6 +198,37 @@ class Client:
         """SHA-256 of the state of the newest checkpoint, or of that of `step`."""
         return read(Digest, self._object("GET", f"{_path(job)}/digest{_query({'step': step})}"))
 
+    def checkpoints(self, job: str) -> Iterator[SavedCheckpoint]:
+        """What is committed of the job, by lineage and step; pages are fetched as they are needed."""
+        query: dict[str, Any] = {}
+        while True:
+            page = self._object("GET", f"{_path(job)}/checkpoints{_query(query)}")
+            for one in objects_of(page, "checkpoints"):
+                yield read(SavedCheckpoint, one)
+            following = page.get("next_page_token")
+            if not following:
+                return
+            if following == query.get("page_token"):
+                raise MusterError(f"the list of checkpoints of {job} does not go on after {following}")
+            query["page_token"] = following
+
+    def keep_checkpoint(self, job: str, checkpoint: str, name: str | None) -> SavedCheckpoint:
+        """Keeps it by that name, whatever the job says of old ones; None: by no name any more.
+
+        `checkpoint` is that of a SavedCheckpoint. Raises NotFound where it is not there, or is just being removed,
+        AlreadyExists where another one of the job has the name, and FailedPrecondition where it is not complete.
+        """
+        return read(SavedCheckpoint, self._object("PATCH", _path_of(job, checkpoint), {"name": name}))
+
+    def delete_checkpoint(self, job: str, checkpoint: str, *, force: bool = False) -> None:
+        """Deletes a checkpoint that the job would not go back to by itself; it is gone when this returns.
+
+        Raises FailedPrecondition of all others, and without `force` also of one that has a name, or is the newest of a
+        job that has ended.
+        """
+        query = _query({"force": "true" if force else None})
+        self._asker.ask("DELETE", _path_of(job, checkpoint) + query, is_gone_fine=True)
+
     def _stream(self, job: str, after: str | None, deadline: Deadline) -> Iterator[Event | None]:
         headers = {} if after is None else {"Last-Event-ID": after}
 
@@ -225,6 +257,13 @@ def _path(job: str) -> str:
         raise InvalidArgument(400, "invalid_argument", f"{job!r} is no id of a job: 1 to 100 letters, digits, '.', "
                               "'_' or '-', not beginning with '.' or '-'", "id")
     return "/v1/jobs/" + job
+
+
+def _path_of(job: str, checkpoint: str) -> str:
+    if not _CHECKPOINT.fullmatch(checkpoint):
+        raise InvalidArgument(400, "invalid_argument", f"{checkpoint!r} is no checkpoint; they are called "
+                              "lineage-L-step-S", "checkpoint")
+    return f"{_path(job)}/checkpoints/{checkpoint}"
 
 
 def _query(values: Mapping[str, Any]) -> str:

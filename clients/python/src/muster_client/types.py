@@ -40,6 +40,31 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class SavedCheckpoint:
+    """What is committed of a job, also what it would not go back to by itself.
+
+    `checkpoint` names it in requests; `name` is what it is kept by, `why` why it is not complete, `value` what
+    `measure` says of it, all None without. `left_out`: the job has gone back behind it, and nothing goes on from it.
+    """
+
+    checkpoint: str = ""
+    lineage: int = 0
+    step: int = 0
+    epoch: int | None = None
+    bytes: int = 0
+    time: str | None = None
+    complete: bool = False
+    why: str | None = None
+    finite: bool = False
+    name: str | None = None
+    measure: str | None = None
+    value: float | None = None
+    best: bool = False
+    left_out: bool = False
+    deleting: bool = False
+
+
+@dataclass(frozen=True)
 class Member:
     """A process that takes part in a job."""
 
