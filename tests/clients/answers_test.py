@@ -14,7 +14,7 @@ from openapi_spec_validator import validate
 # SubjectPublicKeyInfo of a P-256 key that nobody has.
 PUBLIC_KEY = ('MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEMqiMYzjOIZKbT+hX/A9IMBVz25mcKBag5/ihXHku/6fh8dvdCoZAYY/Q9MAnQFzr'
               'IQtSQVwnngD+WhhFwwuBlg==')
-NOBODY = {'id': 'nobody', 'name': 'nobody', 'adoption': '1-999'}
+NOBODY = {'id': 'nobody', 'name': 'nobody', 'adoption': '1-999', 'checkpoint': 'lineage-1-step-1'}
 
 
 def closed(schema):
@@ -110,7 +110,7 @@ class Answers(ClusterTest):
                     self.call(name, 404, self.least_body(operation), **NOBODY)
 
     def least_body(self, operation):
-        return {'workers': 1} if operation['operationId'] == 'scaleJob' else {}
+        return {'scaleJob': {'workers': 1}, 'keepCheckpoint': {'name': None}}.get(operation['operationId'], {})
 
     # A field of the specification is refused outside of what the document says of it, and named.
     def test_bounds_of_the_specification_are_those_of_the_reader(self):
@@ -206,6 +206,7 @@ class Answers(ClusterTest):
         self.call('stopJob', 200, id='long')
         self.cluster.until_state('long', 'stopped')
         self.call('getJob', 200, id='long')
+        self.checkpoints('long')
         self.call('cancelJob', 200, id='long')
         self.call('deleteJob', 200, id='long')
         # It goes while this looks, and is a 404 in the end.
@@ -214,6 +215,19 @@ class Answers(ClusterTest):
             'task': 'code-lm', 'steps': 1, 'data': {'paths': [str(self.cluster.folder / 'nowhere')]}}})
         self.assertEqual(self.cluster.until_state('broken', 'failed')['exit_code'], 65)
         self.call('getJob', 200, id='broken')
+
+    def checkpoints(self, job):
+        newest = self.call('listCheckpoints', 200, id=job).json()['checkpoints'][-1]['checkpoint']
+        self.call('listCheckpoints', 400, id=job, query='?page_token=x')
+        one = {'id': job, 'checkpoint': newest}
+        self.assertEqual(self.call('keepCheckpoint', 200, {'name': 'mine'}, **one).json()['name'], 'mine')
+        self.assertIsNone(self.call('keepCheckpoint', 200, {'name': None}, **one).json()['name'])
+        self.call('keepCheckpoint', 400, {'name': 'No Name'}, **one)
+        self.call('keepCheckpoint', 404, {'name': 'mine'}, id=job, checkpoint='lineage-1-step-999999999999')
+        self.call('deleteCheckpoint', 409, **one)
+        self.call('deleteCheckpoint', 400, query='?force=1', **one)
+        self.call('deleteCheckpoint', 200, query='?force=true', **one)
+        self.call('deleteCheckpoint', 404, query='?force=true', **one)
 
     def adoptions(self):
         left = self.cluster.folder / 'left'
