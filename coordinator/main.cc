@@ -451,10 +451,10 @@ class Program {
     checkpoint_root_.emplace(*std::move(root));
     std::set<std::string> ids;
     for (const JobJournal& job : recovered->jobs) ids.insert(job.id);
-    MUSTER_RETURN_IF_ERROR(Prefix(
-        "--dir", DropUnknownJobs(Catalogue(journal_->kv(), journal_->cluster(),
-                                           [this] { return checkpoint_root_->CheckClaim(); }),
-                                 ids, checkpoints)));
+    const Catalogue catalogue(journal_->kv(), journal_->cluster(),
+                              [this] { return checkpoint_root_->CheckClaim(); });
+    MUSTER_RETURN_IF_ERROR(Prefix("--dir", DropUnknownJobs(catalogue, ids, checkpoints)));
+    DropStaleMarks(catalogue, journal_->cluster(), checkpoints);
     LogInfo(
         "the journal lies in %s, checkpoints lie in %s: who loses the first loses the jobs, but "
         "for what muster adopt can take from the checkpoints",

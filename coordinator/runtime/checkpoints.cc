@@ -1,12 +1,14 @@
 #include "coordinator/runtime/checkpoints.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/plan.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/catalogue.h"
+#include "lib/checkpoint/kept_name.h"
 #include "lib/domain/job_id.h"
 #include "lib/log/log.h"
 
@@ -84,6 +86,52 @@ absl::Status DropUnknownJobs(Catalogue catalogue, const std::set<std::string>& k
     LogWarning("files of checkpoints of job %s stay: %s", job, removed.message());
   }
   return absl::OkStatus();
+}
+
+namespace {
+
+// Of another cluster's checkpoint it may be that one's.
+absl::Status DropStaleMark(const Catalogue& catalogue, CheckpointFiles& files,
+                           const std::string& cluster, const Manifest& manifest) {
+  const std::string mark = GoingFileOf(manifest.lineage, manifest.step);
+  const absl::Status found = files.Open(mark).status();
+  if (absl::IsNotFound(found)) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(found);
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::string whose,
+      ReadManifestCluster(files, ManifestFileOf(manifest.lineage, manifest.step)));
+  if (whose != cluster) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(catalogue.MayChangeNow());
+  MUSTER_RETURN_IF_ERROR(files.Remove(mark));
+  LogInfo("the removal of the checkpoint of step %d of job %s was cut short: it is there, whole",
+          manifest.step.value(), manifest.job);
+  return absl::OkStatus();
+}
+
+absl::Status DropStaleMarksOf(const Catalogue& catalogue, const std::string& cluster,
+                              const std::string& root, const std::string& job) {
+  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, catalogue.List(job));
+  const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(CheckpointDir(root, job));
+  absl::Status first;
+  for (const Manifest& manifest : listing.manifests)
+    first.Update(DropStaleMark(catalogue, *files, cluster, manifest));
+  return first;
+}
+
+}  // namespace
+
+void DropStaleMarks(const Catalogue& catalogue, const std::string& cluster,
+                    const std::string& root) {
+  const absl::StatusOr<std::set<std::string>> jobs = catalogue.Jobs();
+  if (!jobs.ok())
+    return LogWarning("nobody knows of removals that were cut short: %s", jobs.status().message());
+  for (const std::string& job : *jobs) {
+    if (!IsJobId(job)) continue;
+    const absl::Status dropped = DropStaleMarksOf(catalogue, cluster, root, job);
+    if (!dropped.ok())
+      LogWarning("checkpoints of job %s may take no names until its next one: %s", job,
+                 dropped.message());
+  }
 }
 
 }  // namespace muster::coordinator

@@ -42,4 +42,11 @@ absl::Status PruneCheckpoints(Catalogue catalogue, CheckpointFiles& files, const
 absl::Status DropUnknownJobs(Catalogue catalogue, const std::set<std::string>& known,
                              const std::string& root);
 
+// A removal that a crash cut short has left a word of itself (kGoingFile of kept_name.h) beside a
+// checkpoint of `cluster` that is still committed, and that would take no name any more: it goes.
+// Once, before anything is submitted: later one may tell of a removal that is under way. A failure
+// is only logged.
+void DropStaleMarks(const Catalogue& catalogue, const std::string& cluster,
+                    const std::string& root);
+
 }  // namespace muster::coordinator

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/checkpoint/kept_name.h"
 #include "lib/storage/kv.h"
 #include "tests/lib/checkpoint/support.h"
 #include "tests/support/faulty_kv.h"
@@ -123,6 +124,36 @@ TEST_F(CheckpointsTest, OnesThatCannotBeDroppedKeepTheStartFromBeingDone) {
   }
   EXPECT_TRUE(DropUnknownJobs(catalogue_, {}, dir_).ok());
   EXPECT_THAT(*catalogue_.Jobs(), IsEmpty());
+}
+
+// Killed after a prune has said what is to go, and before the row went.
+TEST_F(CheckpointsTest, WhatWasToGoAndIsThereTakesANameAfterTheNextStart) {
+  const ManifestFile file = SavedOf("a", "aa"), other = SavedOf("b", "aa", 2);
+  ASSERT_TRUE(Commit(file).ok());
+  ASSERT_TRUE(Commit(other).ok());
+  const Manifest& old = file.manifest;
+  const auto name = [&] { return KeepCheckpoint(*FilesOf("a"), old.lineage, old.step, "mine"); };
+  const auto cut_short = [&](const ManifestFile& of) {
+    int asked = 0;
+    Catalogue killed(
+        kv_, "aa", [&] { return ++asked == 1 ? absl::OkStatus() : absl::AbortedError("killed"); });
+    const Manifest& m = of.manifest;
+    EXPECT_TRUE(
+        absl::IsAborted(killed.RemoveUnnamed(m.job, m.lineage, m.step, *FilesOf(m.job)).status()));
+  };
+  cut_short(file);
+  cut_short(other);
+  EXPECT_TRUE(absl::IsNotFound(name()));
+  Catalogue replaced(kv_, "aa", [] { return absl::AbortedError("replaced"); });
+  DropStaleMarks(replaced, "aa", dir_);
+  EXPECT_TRUE(absl::IsNotFound(name())) << "whoever was replaced changes nothing";
+  DropStaleMarks(catalogue_, "bb", dir_);
+  EXPECT_TRUE(absl::IsNotFound(name())) << "it is another cluster's";
+  DropStaleMarks(catalogue_, "aa", dir_);
+  EXPECT_TRUE(name().ok()) << name();
+  EXPECT_TRUE(KeepCheckpoint(*FilesOf("b"), other.manifest.lineage, other.manifest.step, "x").ok())
+      << "of each job";
+  EXPECT_THAT(*catalogue_.Jobs(), ElementsAre("a", "b"));
 }
 
 }  // namespace
