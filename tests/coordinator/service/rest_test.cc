@@ -119,13 +119,13 @@ class ScriptedApi final : public JobApi {
   void KeepCheckpoint(const std::string& id, const std::string& checkpoint, const std::string& name,
                       const Caller&, Reply<SavedCheckpoint> reply) override {
     asked_of_checkpoint = {id, checkpoint, name};
-    reply(saved);
+    reply(kept);
   }
   void DeleteCheckpoint(const std::string& id, const std::string& checkpoint, bool force,
                         const Caller&, Reply<SavedCheckpoint> reply) override {
     asked_of_checkpoint = {id, checkpoint, force ? "force" : ""};
     if (!force) return reply(absl::FailedPreconditionError("it is the newest"));
-    reply(saved);
+    reply(deleted);
   }
   void Digest(const std::string&, std::optional<int64_t>, Reply<JobDigest> reply) override {
     reply(Unscripted());
@@ -143,6 +143,7 @@ class ScriptedApi final : public JobApi {
   std::pair<std::string, std::string> asked_to_adopt;  // folder and id
   std::array<std::string, 3> asked_of_checkpoint;      // id, checkpoint or page, and what else
   SavedCheckpoint saved{.checkpoint = "lineage-1-step-40", .lineage = 1, .step = 40};
+  absl::StatusOr<SavedCheckpoint> kept = saved, deleted = saved;
   std::string adopted_by;
   AdoptionInfo adoption{.adoption = "1-7"};
   JobEvent event;
@@ -652,6 +653,110 @@ TEST_F(RestTest, AFileOfACheckpointComesByteForByte) {
         << query;
 }
 
+TEST_F(RestTest, CheckpointsAreListedPageByPage) {
+  api_.saved = {.checkpoint = "lineage-2-step-40",
+                .lineage = 2,
+                .step = 40,
+                .epoch = 0,
+                .bytes = 7,
+                .unix_ms = 96,
+                .complete = true,
+                .finite = true,
+                .name = "before-cut",
+                .measure = "validation.loss",
+                .value = 0.5,
+                .best = true};
+  const Json page = Get("/v1/jobs/a/checkpoints");
+  EXPECT_EQ(api_.asked_of_checkpoint, (std::array<std::string, 3>{"a", "", ""}));
+  EXPECT_EQ(page["next_page_token"], "lineage-1-step-40");
+  EXPECT_EQ(page["checkpoints"], Json::array({{{"checkpoint", "lineage-2-step-40"},
+                                               {"lineage", 2},
+                                               {"step", 40},
+                                               {"epoch", 0},
+                                               {"bytes", 7},
+                                               {"time", "1970-01-01T00:00:00.096Z"},
+                                               {"complete", true},
+                                               {"why", nullptr},
+                                               {"finite", true},
+                                               {"name", "before-cut"},
+                                               {"measure", "validation.loss"},
+                                               {"value", 0.5},
+                                               {"best", true},
+                                               {"left_out", false},
+                                               {"deleting", false}}}));
+  api_.saved = {.checkpoint = "lineage-1-step-50", .why = "a segment is missing"};
+  const Json next = Get("/v1/jobs/a/checkpoints?page_token=lineage-1-step-40")["checkpoints"][0];
+  EXPECT_EQ(api_.asked_of_checkpoint[1], "lineage-1-step-40");
+  for (const char* field : {"epoch", "name", "measure", "value"})
+    EXPECT_TRUE(next[field].is_null()) << field;
+  EXPECT_EQ(next["why"], "a segment is missing");
+  EXPECT_EQ(Get("/v1/jobs/a/checkpoints?page_token=")["error"]["field"], "page_token");
+  EXPECT_EQ(Get("/v1/jobs/a/checkpoints?limit=5")["error"]["field"], "limit");
+}
+
+TEST_F(RestTest, ACheckpointIsKeptByANameOrByNone) {
+  const std::string url = Url("/v1/jobs/a/checkpoints/lineage-1-step-40");
+  const auto keep = [&](const std::string& body) { return *http::Patch(url, body); };
+  const http::Response kept = keep(R"({"name": "before-cut"})");
+  EXPECT_EQ(kept.status, 200);
+  EXPECT_EQ(Json::parse(kept.body)["checkpoint"], "lineage-1-step-40");
+  EXPECT_EQ(api_.asked_of_checkpoint,
+            (std::array<std::string, 3>{"a", "lineage-1-step-40", "before-cut"}));
+  EXPECT_EQ(keep(R"({"name": null})").status, 200);
+  EXPECT_EQ(api_.asked_of_checkpoint[2], "") << "by none any more";
+  api_.asked_of_checkpoint = {};
+  const auto field_of = [&](const std::string& body) {
+    const http::Response answer = keep(body);
+    EXPECT_EQ(answer.status, 400) << body;
+    return Json::parse(answer.body)["error"]["field"];
+  };
+  for (const char* body :
+       {"{}", R"({"name": ""})", R"({"name": 7})", R"({"name": ["a"]})", R"({"name": false})"})
+    EXPECT_EQ(field_of(body), "name") << body;
+  EXPECT_EQ(field_of(R"({"name": "a", "force": true})"), "force");
+  for (const char* body : {"", "[]", "null", "{", R"("a")"}) EXPECT_EQ(keep(body).status, 400);
+  EXPECT_EQ(api_.asked_of_checkpoint, (std::array<std::string, 3>{})) << "nobody was asked";
+  const std::pair<absl::Status, int> refusals[] = {
+      {absl::NotFoundError("it is being removed"), 404},
+      {absl::AlreadyExistsError("step 20 is kept as 'best'; take another name"), 409},
+      {absl::FailedPreconditionError("it is not complete"), 409},
+      {absl::UnavailableError("the disk does not answer"), 503}};
+  for (const auto& [refusal, status] : refusals) {
+    api_.kept = refusal;
+    const http::Response answer = keep(R"({"name": "best"})");
+    EXPECT_EQ(answer.status, status);
+    EXPECT_EQ(Json::parse(answer.body)["error"]["message"], std::string(refusal.message()));
+  }
+}
+
+TEST_F(RestTest, ACheckpointIsDeletedByForceWhereThatIsSaid) {
+  const std::string path = "/v1/jobs/a/checkpoints/lineage-1-step-40";
+  const auto drop = [&](const std::string& query) { return *http::Delete(Url(path + query)); };
+  const http::Response refused = drop("");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(Json::parse(refused.body)["error"]["message"], "it is the newest");
+  EXPECT_EQ(api_.asked_of_checkpoint, (std::array<std::string, 3>{"a", "lineage-1-step-40", ""}));
+  EXPECT_EQ(drop("?force=false").status, 409);
+  const http::Response gone = drop("?force=true");
+  EXPECT_EQ(gone.status, 200);
+  EXPECT_EQ(Json::parse(gone.body)["step"], 40);
+  EXPECT_EQ(api_.asked_of_checkpoint[2], "force");
+  api_.asked_of_checkpoint = {};
+  for (const char* query : {"?force=", "?force=1", "?force=yes", "?force=TRUE"}) {
+    const http::Response wrong = drop(query);
+    EXPECT_EQ(wrong.status, 400) << query;
+    EXPECT_EQ(Json::parse(wrong.body)["error"]["field"], "force") << query;
+  }
+  EXPECT_EQ(Json::parse(drop("?name=a").body)["error"]["field"], "name");
+  EXPECT_EQ(api_.asked_of_checkpoint, (std::array<std::string, 3>{})) << "nobody was asked";
+  // What is called in the path is passed on as it stands; what it means is not for this layer.
+  api_.deleted = absl::NotFoundError("job a has no checkpoint of step 41");
+  const auto unknown = http::Delete(Url("/v1/jobs/a/checkpoints/a%20%2e%2e?force=true"));
+  ASSERT_TRUE(unknown.ok()) << unknown.status();
+  EXPECT_EQ(unknown->status, 404);
+  EXPECT_EQ(api_.asked_of_checkpoint[1], "a ..");
+}
+
 TEST_F(RestTest, LinesAreFollowedFromWhereAFollowerIs) {
   api_.log_page = {{{"worker-0", "one \"1\""}}, "1~worker-0~0123456789abcdef~8", false};
   Json page = Get("/v1/jobs/a/logs:follow?member=worker-0&tail=7");
@@ -717,6 +822,10 @@ class GuardedRestTest : public RestTest {
     const auto answer = http::Get(GuardedUrl(path), {.token = token});
     return answer.ok() ? answer->status : 0;
   }
+  static std::string AuditText() {
+    std::ifstream log(::testing::TempDir() + "/guarded_rest_audit.jsonl");
+    return {std::istreambuf_iterator<char>(log), {}};
+  }
 
   const std::string ada_ = MakeTokenText("ada"), admin_ = MakeTokenText("admin");
   const RealClock clock_{};
@@ -763,6 +872,20 @@ TEST_F(GuardedRestTest, WhoCallsIsKnownToWhateverAnswers) {
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   EXPECT_EQ(submitted->status, 201) << submitted->body;
   EXPECT_EQ(api_.submitter, "ada");
+}
+
+// The job is the object of which rights are asked, and what the audit log names.
+TEST_F(GuardedRestTest, CheckpointsAreOfTheirJob) {
+  const std::string path = "/v1/jobs/a/checkpoints";
+  const std::string url = GuardedUrl(path + "/lineage-1-step-40?force=true");
+  EXPECT_EQ(StatusOf(path, ""), 401);
+  EXPECT_EQ(http::Delete(url)->status, 401);
+  EXPECT_EQ(api_.asked_of_checkpoint[0], "") << "nobody was asked";
+  EXPECT_EQ(StatusOf(path, ada_), 200);
+  EXPECT_EQ(http::Delete(url, {.token = ada_})->status, 200);
+  EXPECT_EQ(api_.asked_of_checkpoint[0], "a");
+  EXPECT_THAT(AuditText(), testing::HasSubstr(R"(DELETE /v1/jobs/{id}/checkpoints/{checkpoint}",)"
+                                              R"("object":"a","outcome":"allowed")"));
 }
 
 TEST_F(GuardedRestTest, QuotasAreSeenByTheirNamespaceAndSetByAdmins) {
@@ -848,9 +971,7 @@ TEST_F(GuardedRestTest, OnlyAnAdminAdoptsAndItIsWrittenDown) {
   EXPECT_EQ(api_.adopted_by, "admin");
   EXPECT_EQ(StatusOf("/v1/adoptions/1-7", ada_), 403);
   EXPECT_EQ(StatusOf("/v1/adoptions/1-7", admin_), 202);
-  std::ifstream log(::testing::TempDir() + "/guarded_rest_audit.jsonl");
-  const std::string written{std::istreambuf_iterator<char>(log), {}};
-  EXPECT_NE(written.find("/old/a"), std::string::npos) << written;
+  EXPECT_THAT(AuditText(), testing::HasSubstr("/old/a"));
 }
 
 // Whatever somebody adds to the routes needs a row in the table of rights, and no row is without
