@@ -1,6 +1,7 @@
 // How fast libjpeg-turbo alone decodes JPEG files to red, green and blue, by one thread, in this
-// process and not by way of muster-decoder: what a reader of images has as its limit. bench/data_peers.py gives it the files that data_bench reads.
-// Files lie in memory before the time begins, and one decompressor takes them one after the other.
+// process and not by way of muster-decoder: what a reader of images has as its limit.
+// bench/data_peers.py gives it the files that data_bench reads. Files lie in memory before the time
+// begins, and one decompressor takes them one after the other.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>

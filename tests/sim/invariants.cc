@@ -368,8 +368,8 @@ void Invariants::CheckStart(const SimJob& job, const coordinator::JobJournal& ne
   }
   const int32_t least = LeastPlacesOf(*head);
   if (passed > sight_.slots_known() - least)
-    Violate(job, absl::StrCat("those that passed ", head->store.journal->id, " in the queue hold ", passed,
-                              " slots and leave it less than ", least));
+    Violate(job, absl::StrCat("those that passed ", head->store.journal->id, " in the queue hold ",
+                              passed, " slots and leave it less than ", least));
 }
 
 // Has the coordinator no reason to give the process up? It is narrow: whoever stood still or was
