@@ -394,7 +394,9 @@ absl::Status Driver::Ask(Background::Call call) {
 
 void Driver::AfterDiskWork(const std::string& job, std::function<std::function<void()>()> look) {
   Post(TurnOf(job), [this, job, look = std::move(look)] {
-    CommitThread(job).Run([this, job, look](const std::stop_token&) { Post(TurnOf(job), look()); });
+    CommitThread(job).Run([this, job, look](const std::stop_token&) {
+      Post(TurnOf(job), [this, answer = look()] { AfterPublishing(answer); });
+    });
   });
 }
 
@@ -499,6 +501,16 @@ void Driver::NoteForWebhooks(const Announce& action) {
 }
 
 void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std::move(call)); }
+
+// Whoever hears it and asks again at once finds what it was told.
+void Driver::AfterPublishing(const std::function<void()>& call) {
+  if (!failure_.ok()) return call();  // nothing is published until the journal can be written
+  AfterWrite([this, call] {
+    LookAtWritten({});
+    Publish();
+    call();
+  });
+}
 
 void Driver::Flush() {
   if (broken_) return;

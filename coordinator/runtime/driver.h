@@ -120,8 +120,8 @@ class Driver {
   // waits for. kUnavailable, and `call` is dropped: too many wait already, or the driver ends.
   absl::Status Ask(Background::Call call);
   // For what is to see the work on disk as done that was decided for that job: `look` runs on the
-  // thread of its commits, and what it returns on the driver's, once that knows what became of the
-  // work. Dropped where the driver ends.
+  // thread of its commits, and what it returns on the driver's, once what became of the work is
+  // among what is known. Dropped where the driver ends.
   void AfterDiskWork(const std::string& job, std::function<std::function<void()>()> look);
   // For what may take hours: one runs at a time, behind nothing but its like, for which the caller
   // has a bound. False, and `call` is dropped: the driver ends.
@@ -148,6 +148,7 @@ class Driver {
   void Sort(Action action);
   void NoteForWebhooks(const Announce& action);
   void AfterWrite(std::function<void()> call);
+  void AfterPublishing(const std::function<void()>& call);
   void Flush();
   void OnWritten();
   void OnWriteFailed(const absl::Status& why);

@@ -813,6 +813,12 @@ TEST_F(SavedTest, OldOnesGoAndTheNewestOnlyWhereThatIsSaid) {
   EXPECT_FALSE(std::filesystem::exists(CheckpointDir(root_, "a") + "/lineage-1-step-2"));
 }
 
+TEST_F(SavedTest, WhoeverHearsThatOneIsGoneMayGoOnFromAnother) {
+  ASSERT_TRUE(Deleted("lineage-1-step-2", true).ok());
+  const absl::Status taken = GoneOn({ResumeKind::kNamed, 0, "early"});
+  EXPECT_TRUE(taken.ok()) << taken;
+}
+
 // Of a job that goes on nothing goes that it may go back to.
 TEST_F(SavedTest, AJobThatIsUnderWayKeepsWhatItKnows) {
   ASSERT_TRUE(GoneOn({ResumeKind::kNamed, 0, "early"}).ok());
