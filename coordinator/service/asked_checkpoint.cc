@@ -85,9 +85,9 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
     if (name.ok() && *name == asked.name) return IsLeftOut(asked, m.step);
   }
   if (asked.name == kBest) {
-    MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(*files, usable));
-    if (const std::optional<size_t> best = BestOf(measures, BestRuleOf(job.spec)))
-      return Found(asked, usable[*best]);
+    MUSTER_ASSIGN_OR_RETURN(const std::optional<size_t> best,
+                            FindBest(*files, usable, BestRuleOf(job.spec)));
+    if (best) return Found(asked, usable[*best]);
   }
   return NoneOfThatName(asked, names);
 }

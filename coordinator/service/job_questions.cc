@@ -413,12 +413,11 @@ absl::StatusOr<std::optional<CheckpointPlace>> BestPlace(const CheckpointFiles& 
                                                          const JobJournal& job,
                                                          const std::vector<Manifest>& all) {
   const BestRule rule = BestRuleOf(job.spec);
-  if (!rule.wanted()) return std::nullopt;
+  if (!rule.wanted()) return std::nullopt;  // most jobs: no manifest is copied for them
   std::vector<Manifest> usable;
   for (const Manifest& m : all)
     if (OnAncestry(job.lineages, m.lineage, m.step)) usable.push_back(m);
-  MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(files, usable));
-  const std::optional<size_t> best = BestOf(measures, rule);
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<size_t> best, FindBest(files, usable, rule));
   if (!best) return std::nullopt;
   return CheckpointPlace(usable[*best].lineage, usable[*best].step);
 }

@@ -13,6 +13,7 @@
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/segment.h"
+#include "lib/checkpoint/survey.h"
 #include "lib/wire/manifest_codec.h"
 
 namespace muster {
@@ -97,12 +98,6 @@ absl::Status DeleteFiles(CheckpointFiles& files, const Manifest& manifest,
 }
 
 using Place = std::pair<LineageNumber, Step>;
-
-bool IsCheckpointFile(absl::string_view name) {
-  absl::ConsumeSuffix(&name, kTemporarySuffix);
-  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
-         name == kGoingFile || name == kMeasureFile;
-}
 
 std::set<std::string> NamedFiles(const std::vector<Manifest>& manifests) {
   std::set<std::string> files;
@@ -301,10 +296,8 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, co
   for (const Manifest& m : listing.manifests)
     (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
   std::vector<bool> kept = Kept(candidates, rule);
-  if (best.wanted()) {
-    MUSTER_ASSIGN_OR_RETURN(const auto measures, ReadMeasures(files, candidates));
-    if (const std::optional<size_t> found = BestOf(measures, best)) kept[*found] = true;
-  }
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<size_t> found, FindBest(files, candidates, best));
+  if (found) kept[*found] = true;
   for (size_t i = 0; i < candidates.size(); ++i)
     if (!kept[i]) removed.push_back(candidates[i]);
   for (const Manifest& m : removed)

@@ -42,8 +42,10 @@ absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNu
                                           "' holds no measure of a checkpoint; delete that file"));
 }
 
-absl::StatusOr<std::vector<std::optional<StateMeasure>>> ReadMeasures(
-    const CheckpointFiles& files, const std::vector<Manifest>& manifests) {
+absl::StatusOr<std::optional<size_t>> FindBest(const CheckpointFiles& files,
+                                               const std::vector<Manifest>& manifests,
+                                               const BestRule& rule) {
+  if (!rule.wanted()) return std::nullopt;
   std::vector<std::optional<StateMeasure>> measures;
   for (const Manifest& manifest : manifests) {
     absl::StatusOr<StateMeasure> measure = ReadMeasure(files, manifest.lineage, manifest.step);
@@ -51,7 +53,7 @@ absl::StatusOr<std::vector<std::optional<StateMeasure>>> ReadMeasures(
     measures.emplace_back();
     if (measure.ok() && IsFinite(manifest)) measures.back() = *std::move(measure);
   }
-  return measures;
+  return BestOf(measures, rule);
 }
 
 absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,

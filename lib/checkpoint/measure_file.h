@@ -3,6 +3,7 @@
 // 0.25". It is written once the state is measured, which is after the checkpoint is committed.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,10 +24,12 @@ std::string MeasureFileOf(LineageNumber lineage, Step step);
 // kNotFound: it has none; kDataLoss: what lies there is none. Others as CheckpointFiles::Open.
 absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNumber lineage,
                                          Step step);
-// Of those that are finite; nothing: it has none that can be read. What cannot be read just now may
-// be that of the best one: kUnavailable.
-absl::StatusOr<std::vector<std::optional<StateMeasure>>> ReadMeasures(
-    const CheckpointFiles& files, const std::vector<Manifest>& manifests);
+// Which of them is the best by the rule, of those that are finite and have a measure that can be
+// read. Nothing: none is, or the rule asks for none, and no file is read. What cannot be read just
+// now may be that of the best one: kUnavailable.
+absl::StatusOr<std::optional<size_t>> FindBest(const CheckpointFiles& files,
+                                               const std::vector<Manifest>& manifests,
+                                               const BestRule& rule);
 // It lies there whole or not at all; where it lies there already, nothing is written. Errors as
 // CheckpointFiles::Replace.
 absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,

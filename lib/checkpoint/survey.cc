@@ -34,17 +34,11 @@ absl::StatusOr<std::vector<CheckpointPlace>> PlacesIn(const CheckpointFiles& fil
   return places;
 }
 
-bool IsOfCheckpoint(absl::string_view name) {
-  absl::ConsumeSuffix(&name, kTemporarySuffix);
-  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
-         name == kGoingFile || name == kMeasureFile;
-}
-
 absl::StatusOr<std::vector<std::string>> FilesOf(const CheckpointFiles& files,
                                                  const std::string& folder) {
   std::vector<std::string> found;
   const absl::Status listed = files.List(folder, [&](const CheckpointFiles::Entry& entry) {
-    if (IsOfCheckpoint(entry.name)) found.push_back(absl::StrCat(folder, "/", entry.name));
+    if (IsCheckpointFile(entry.name)) found.push_back(absl::StrCat(folder, "/", entry.name));
     return found.size() <= kMostEntries;
   });
   if (!listed.ok() && !absl::IsNotFound(listed)) return listed;
@@ -94,6 +88,12 @@ SurveyedCheckpoint Survey(const CheckpointFiles& files, LineageNumber lineage, S
 }
 
 }  // namespace
+
+bool IsCheckpointFile(absl::string_view name) {
+  absl::ConsumeSuffix(&name, kTemporarySuffix);
+  return absl::EndsWith(name, kSegmentSuffix) || name == kManifestFile || name == kKeptFile ||
+         name == kGoingFile || name == kMeasureFile;
+}
 
 absl::StatusOr<std::vector<SurveyedCheckpoint>> SurveyCheckpoints(const CheckpointFiles& files) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places, PlacesIn(files));

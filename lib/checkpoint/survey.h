@@ -11,12 +11,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/ids.h"
 #include "lib/checkpoint/files.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/domain/best_state.h"
 
 namespace muster {
+
+// Whether we make files of that name in the folder of a checkpoint, half-written ones included.
+bool IsCheckpointFile(absl::string_view name);
 
 struct SurveyedCheckpoint {
   LineageNumber lineage;
