@@ -480,20 +480,30 @@ absl::StatusOr<SavedCheckpoints> ListCheckpoints(const Journal& journal, const s
   return page;
 }
 
+namespace {
+
+// That one of all that are committed.
+absl::StatusOr<SavedCheckpoint> SavedAmong(const std::vector<Manifest>& all,
+                                           const CheckpointFiles& files, const JobStatus& status,
+                                           const CheckpointPlace& place) {
+  for (const Manifest& manifest : all) {
+    if (CheckpointPlace(manifest.lineage, manifest.step) != place) continue;
+    SavedCheckpoint saved = DescribeCheckpoint(files, status, manifest);
+    MUSTER_ASSIGN_OR_RETURN(const std::optional<CheckpointPlace> best,
+                            BestPlace(files, status.job, all));
+    saved.best = best == place;
+    return saved;
+  }
+  return NoSuchCheckpoint(status.job.id, place);
+}
+
+}  // namespace
+
 absl::StatusOr<SavedCheckpoint> SavedAt(const Journal& journal, const std::string& root,
                                         const JobStatus& status, const CheckpointPlace& place) {
   const std::string& id = status.job.id;
   MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(id));
-  const auto files = CheckpointFilesIn(CheckpointDir(root, id));
-  for (const Manifest& manifest : listing.manifests) {
-    if (CheckpointPlace(manifest.lineage, manifest.step) != place) continue;
-    SavedCheckpoint saved = DescribeCheckpoint(*files, status, manifest);
-    MUSTER_ASSIGN_OR_RETURN(const std::optional<CheckpointPlace> best,
-                            BestPlace(*files, status.job, listing.manifests));
-    saved.best = best == place;
-    return saved;
-  }
-  return NoSuchCheckpoint(id, place);
+  return SavedAmong(listing.manifests, *CheckpointFilesIn(CheckpointDir(root, id)), status, place);
 }
 
 // Two at once give no name twice: both are on the thread of queries.
@@ -503,7 +513,9 @@ absl::StatusOr<SavedCheckpoint> KeepCheckpoint(const Journal& journal, const std
                                                const std::string& name) {
   const std::string& id = status.job.id;
   const auto files = CheckpointFilesIn(CheckpointDir(root, id));
-  MUSTER_ASSIGN_OR_RETURN(SavedCheckpoint saved, SavedAt(journal, root, status, place));
+  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(id));
+  MUSTER_ASSIGN_OR_RETURN(SavedCheckpoint saved,
+                          SavedAmong(listing.manifests, *files, status, place));
   const auto& [lineage, step] = place;
   if (name.empty()) {
     MUSTER_RETURN_IF_ERROR(files->Remove(KeptFileOf(lineage, step)));
@@ -520,7 +532,6 @@ absl::StatusOr<SavedCheckpoint> KeepCheckpoint(const Journal& journal, const std
   if (!saved.complete)
     return absl::FailedPreconditionError(
         absl::StrCat("the checkpoint of step ", step.value(), " is not complete: ", saved.why));
-  MUSTER_ASSIGN_OR_RETURN(const Catalogue::Listing listing, Catalogue(journal.kv()).List(id));
   for (const Manifest& other : listing.manifests) {
     if (CheckpointPlace(other.lineage, other.step) == place) continue;
     const absl::StatusOr<std::string> held = ReadKeptName(*files, other.lineage, other.step);
