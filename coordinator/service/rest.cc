@@ -355,15 +355,18 @@ void ReadFile(JobApi& api, const http::Request& request, const http::Responder& 
   });
 }
 
+absl::StatusOr<std::string> PageTokenIn(const std::string& value) {
+  if (value.empty())
+    return FieldError("", "page_token", "is empty; leave it out for the first page");
+  return value;
+}
+
 void ListCheckpoints(JobApi& api, const http::Request& request, const http::Responder& respond) {
-  std::string page_token;
-  if (const auto token = request.query.find("page_token"); token != request.query.end()) {
-    page_token = token->second;
-    if (page_token.empty())
-      return respond.Send(FieldError("", "page_token", "is empty; leave it out for the first page"),
-                          "page_token");
-  }
-  api.Checkpoints(request.params.at("id"), page_token, Answering<SavedCheckpoints>(respond));
+  absl::StatusOr<std::string> page_token = "";
+  if (const auto token = request.query.find("page_token"); token != request.query.end())
+    page_token = PageTokenIn(token->second);
+  if (!page_token.ok()) return respond.Send(page_token.status(), FieldOf(page_token.status()));
+  api.Checkpoints(request.params.at("id"), *page_token, Answering<SavedCheckpoints>(respond));
 }
 
 // Empty: by none any more.
@@ -450,8 +453,7 @@ absl::StatusOr<JobQuery> QueryIn(const http::Request& request) {
     } else if (key == "label") {
       MUSTER_ASSIGN_OR_RETURN(query.labels, LabelsIn(value));
     } else if (key == "page_token") {
-      if (value.empty()) return FieldError("", key, "is empty; leave it out for the first page");
-      query.page_token = value;
+      MUSTER_ASSIGN_OR_RETURN(query.page_token, PageTokenIn(value));
     } else if (!ParseDigits(value, &query.limit) || query.limit < 1) {
       return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
     }
@@ -471,8 +473,7 @@ absl::StatusOr<HostQuery> HostQueryIn(const http::Request& request) {
   HostQuery query;
   for (const auto& [key, value] : request.query) {
     if (key == "page_token") {
-      if (value.empty()) return FieldError("", key, "is empty; leave it out for the first page");
-      query.page_token = value;
+      MUSTER_ASSIGN_OR_RETURN(query.page_token, PageTokenIn(value));
     } else if (!ParseDigits(value, &query.limit) || query.limit < 1) {
       return FieldError("", "limit", absl::StrCat("must be 1 to ", kMostJobsPerPage));
     }
