@@ -229,7 +229,7 @@ absl::StatusOr<std::string> Decoders::AskUpTo(int attempts, absl::string_view re
       const uint64_t code = reader.Number();
       const absl::string_view text = reader.Text();
       if (!reader.AtEnd() || code > static_cast<uint64_t>(DecoderAnswer::kOutOfMemory))
-        return absl::DataLossError("the process that decodes it talks nonsense");
+        return absl::DataLossError(kDecoderTalksNonsense);
       const absl::string_view words = text.substr(0, kMostWords);
       switch (static_cast<DecoderAnswer>(code)) {
         case DecoderAnswer::kRead: GiveBack(std::move(process)); return std::string(text);

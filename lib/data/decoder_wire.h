@@ -57,6 +57,13 @@ class WireWriter {
   std::string bytes_;
 };
 
+inline WireWriter Asking(DecoderRequest what) {
+  return WireWriter().Number(static_cast<uint64_t>(what));
+}
+
+// What is told to people of an answer that is none.
+inline constexpr char kDecoderTalksNonsense[] = "the process that decodes it talks nonsense";
+
 // Views what it reads. After the first thing that is not there all are empty, and ok() is false.
 class WireReader {
  public:

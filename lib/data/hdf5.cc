@@ -83,9 +83,8 @@ class Hdf5Source final : public ByteSource {
   // asked so for long, since there may not be many deaths.
   bool Gather(absl::Span<const Piece> pieces) const {
     if (failed_gathers_ >= kMostFailedGathers) return false;
-    WireWriter request;
-    request.Number(static_cast<uint64_t>(DecoderRequest::kHdf5Gather)).Text(file_->name());
-    request.Text(key_).Number(pieces.size());
+    WireWriter request = Asking(DecoderRequest::kHdf5Gather);
+    request.Text(file_->name()).Text(key_).Number(pieces.size());
     uint64_t bytes = 0;
     for (const Piece& piece : pieces) {
       request.Number(FirstRow(piece)).Number(RowsOf(piece));
@@ -109,14 +108,12 @@ class Hdf5Source final : public ByteSource {
     while (!piece.into.empty()) {
       const uint64_t first = FirstRow(piece), skipped = piece.offset % row_bytes_;
       const uint64_t rows = std::min(most_rows, RowsOf(piece));
-      absl::StatusOr<std::string> read =
-          decoders_->Ask(WireWriter()
-                             .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
-                             .Text(file_->name())
-                             .Text(key_)
-                             .Number(first)
-                             .Number(rows)
-                             .bytes());
+      absl::StatusOr<std::string> read = decoders_->Ask(Asking(DecoderRequest::kHdf5Rows)
+                                                            .Text(file_->name())
+                                                            .Text(key_)
+                                                            .Number(first)
+                                                            .Number(rows)
+                                                            .bytes());
       if (read.ok() && read->size() != rows * row_bytes_)
         read = absl::DataLossError("it gives another number of bytes than it tells of");
       // Of a file that is another one now, nothing is the fault of a sample.
@@ -143,16 +140,15 @@ absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const Da
                                                 Decoders& decoders) {
   std::vector<std::string> keys = data.keys;
   if (!data.label.empty()) keys.push_back(data.label);
-  WireWriter request;
-  request.Number(static_cast<uint64_t>(DecoderRequest::kHdf5Arrays)).Text(file.name());
-  request.Number(keys.size());
+  WireWriter request = Asking(DecoderRequest::kHdf5Arrays);
+  request.Text(file.name()).Number(keys.size());
   for (const std::string& key : keys) request.Text(key);
   const absl::StatusOr<std::string> told = decoders.Ask(request.bytes());
   if (!told.ok()) return Prefix(file.name(), told.status());
   WireReader reader(*told);
   std::vector<Hdf5Array> arrays;
   const uint64_t count = reader.Number();
-  if (count > kMostArrays) return Bad(file, "the process that decodes it talks nonsense");
+  if (count > kMostArrays) return Bad(file, kDecoderTalksNonsense);
   for (uint64_t left = count; reader.ok() && left > 0; --left) {
     Hdf5Array& array = arrays.emplace_back();
     array.key = std::string(reader.Text());
@@ -161,12 +157,12 @@ absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const Da
     array.rows = reader.Number();
     const uint64_t dimensions = reader.Number();
     if (type > static_cast<uint64_t>(TensorType::kBool) || dimensions > kMostDimensions)
-      return Bad(file, "the process that decodes it talks nonsense");
+      return Bad(file, kDecoderTalksNonsense);
     array.type = static_cast<TensorType>(type);
     for (uint64_t d = 0; d < dimensions; ++d)
       array.shape.push_back(static_cast<int64_t>(reader.Number()));
   }
-  if (!reader.AtEnd()) return Bad(file, "the process that decodes it talks nonsense");
+  if (!reader.AtEnd()) return Bad(file, kDecoderTalksNonsense);
   return arrays;
 }
 
@@ -195,8 +191,8 @@ absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array, bool all_ar
 
 absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data) {
   const auto decoders = std::make_shared<Decoders>();
-  const absl::StatusOr<std::string> version = decoders->Ask(
-      WireWriter().Number(static_cast<uint64_t>(DecoderRequest::kHdf5Version)).bytes());
+  const absl::StatusOr<std::string> version =
+      decoders->Ask(Asking(DecoderRequest::kHdf5Version).bytes());
   if (!version.ok()) return Prefix(files.front().source->name(), version.status());
   std::vector<Array> found;
   std::vector<std::string> others;

@@ -28,13 +28,7 @@ absl::Status Named(const EncodedImage& image, const absl::Status& status) {
 }
 
 absl::Status Nonsense(const EncodedImage& image) {
-  return Bad(*image.source, "the process that decodes it talks nonsense");
-}
-
-WireWriter Asking(DecoderRequest what) {
-  WireWriter request;
-  request.Number(static_cast<uint64_t>(what));
-  return request;
+  return Bad(*image.source, kDecoderTalksNonsense);
 }
 
 class ImageSet final : public StoredDataSet {

@@ -188,8 +188,7 @@ TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
   std::vector<std::string> requests = {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"};
   for (const uint64_t size : {uint64_t{0}, uint64_t{8193}, ~uint64_t{0}})
     for (const uint64_t channels : {2, 3})
-      requests.push_back(WireWriter()
-                             .Number(static_cast<uint64_t>(DecoderRequest::kImages))
+      requests.push_back(Asking(DecoderRequest::kImages)
                              .Number(8192)
                              .Number(size)
                              .Number(1)
@@ -218,9 +217,7 @@ class StartedDecoder : public testing::Test {
     std::ifstream pids(files_.root() + "/pids");
     return {std::istream_iterator<pid_t>(pids), {}};
   }
-  static std::string AskVersion() {
-    return WireWriter().Number(static_cast<uint64_t>(DecoderRequest::kHdf5Version)).bytes();
-  }
+  static std::string AskVersion() { return Asking(DecoderRequest::kHdf5Version).bytes(); }
 
   const Files files_;
 };

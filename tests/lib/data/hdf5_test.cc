@@ -338,13 +338,7 @@ TEST(Hdf5, AnErrorOfTheDiskIsNoBadSample) {
 
 std::string AskRows(const std::string& path, const std::string& key, uint64_t first,
                     uint64_t rows) {
-  return WireWriter()
-      .Number(static_cast<uint64_t>(DecoderRequest::kHdf5Rows))
-      .Text(path)
-      .Text(key)
-      .Number(first)
-      .Number(rows)
-      .bytes();
+  return Asking(DecoderRequest::kHdf5Rows).Text(path).Text(key).Number(first).Number(rows).bytes();
 }
 
 TEST(Hdf5, WantOfDescriptorsIsNoBadSample) {
