@@ -144,17 +144,24 @@ void JobStore::Take(const coordinator::PersistStream& news) {
   stream.mark = news.mark;
 }
 
-void JobStore::Prune(const coordinator::PruneManifests& prune) {
-  std::erase_if(catalogue,
-                [&](const Manifest& m) { return !OnAncestry(prune.lineages, m.lineage, m.step); });
-  std::vector<bool> kept = Kept(catalogue, prune.keep);
+std::vector<Manifest> JobStore::Staying(const std::vector<Lineage>& lineages, const KeepRule& keep,
+                                        const BestRule& best) const {
+  std::vector<Manifest> usable;
   std::vector<std::optional<StateMeasure>> values;
   for (const Manifest& m : catalogue) {
+    if (!OnAncestry(lineages, m.lineage, m.step)) continue;
+    usable.push_back(m);
     const auto measure = measures.find({m.lineage, m.step});
     values.push_back(measure == measures.end() ? std::nullopt : std::optional(measure->second));
   }
-  if (const std::optional<size_t> best = BestOf(values, prune.best)) kept[*best] = true;
-  std::erase_if(catalogue, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
+  std::vector<bool> kept = Kept(usable, keep);
+  if (const std::optional<size_t> found = BestOf(values, best)) kept[*found] = true;
+  std::erase_if(usable, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
+  return usable;
+}
+
+void JobStore::Prune(const coordinator::PruneManifests& prune) {
+  catalogue = Staying(prune.lineages, prune.keep, prune.best);
 }
 
 SimJob::SimJob(const JobOptions& job_options)

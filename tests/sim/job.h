@@ -77,7 +77,10 @@ struct JobStore {
   // The recent steps as coordinator/runtime/journal.h loads them.
   coordinator::RecentSteps Recent() const;
   void Take(const coordinator::PersistStream& news);
-  // Forgets old manifests as lib/checkpoint/catalogue.h does.
+  // Those that lib/checkpoint/catalogue.h would keep of the catalogue.
+  std::vector<Manifest> Staying(const std::vector<Lineage>& lineages, const KeepRule& keep,
+                                const BestRule& best) const;
+  // Forgets all others.
   void Prune(const coordinator::PruneManifests& prune);
 };
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/state/claims.h"
-#include "coordinator/state/plan.h"
 #include "lib/base/lease.h"
 #include "lib/domain/manifest.h"
 
@@ -453,12 +452,8 @@ void World::DamageCheckpoint(const std::string& id) {
 bool World::MayDamage(const SimJob& job) {
   if (!job.source) return true;
   const CheckpointPolicy& policy = job.store.journal->spec.runtime.checkpoint;
-  std::vector<Manifest> staying = job.store.catalogue;
-  std::erase_if(staying, [&](const Manifest& m) {
-    return !coordinator::OnAncestry(job.store.journal->lineages, m.lineage, m.step);
-  });
-  const std::vector<bool> kept = Kept(staying, {policy.keep, policy.keep_every});
-  std::erase_if(staying, [&, i = size_t{0}](const Manifest&) mutable { return !kept[i++]; });
+  const std::vector<Manifest> staying =
+      job.store.Staying(job.store.journal->lineages, {policy.keep, policy.keep_every}, /*best=*/{});
   const auto is_damaged = [&](const Segment& segment) {
     const auto file = job.disk.find(segment.file);
     return file != job.disk.end() && file->second.damaged;
