@@ -315,15 +315,18 @@ class Lost(UsesTest):
                         there.close()
 
     def test_pages_that_do_not_go_on_are_an_error(self):
-        body = b'{"checkpoints": [], "next_page_token": "lineage-1-step-2"}'
-        page = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body
-        there = Answers(self.cluster.ca.parent, page, page)
-        try:
-            with self.assertRaisesRegex(muster_client.MusterError, 'does not go on'):
-                list(Client(there.url, token='t', ca=self.cluster.ca, timeout=5, retry_for=0).checkpoints('any'))
-            self.assertEqual(there.connections, 2)
-        finally:
-            there.close()
+        lists = {'checkpoints': lambda client: client.checkpoints('any'), 'jobs': lambda client: client.list()}
+        for key, pages_of in lists.items():
+            with self.subTest(key):
+                body = b'{"%s": [], "next_page_token": "2"}' % key.encode()
+                page = b'HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n' % len(body) + body
+                there = Answers(self.cluster.ca.parent, page, page)
+                try:
+                    with self.assertRaisesRegex(muster_client.MusterError, 'does not go on'):
+                        list(pages_of(Client(there.url, token='t', ca=self.cluster.ca, timeout=5, retry_for=0)))
+                    self.assertEqual(there.connections, 2)
+                finally:
+                    there.close()
 
     def test_the_coordinator_is_killed_while_events_are_followed(self):
         client = self.client()

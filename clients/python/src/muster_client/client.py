@@ -79,13 +79,8 @@ class Client:
         query: dict[str, Any] = {"limit": page_size, "state": state, "namespace": namespace}
         if labels:
             query["label"] = ",".join(f"{key}={value}" for key, value in labels.items())
-        while True:
-            page = self._object("GET", "/v1/jobs" + _query(query))
-            for job in objects_of(page, "jobs"):
-                yield read(Job, job)
-            query["page_token"] = page.get("next_page_token")
-            if not query["page_token"]:
-                return
+        for job in self._pages("/v1/jobs", query, "jobs"):
+            yield read(Job, job)
 
     def follow(self, job: str, *, timeout: float, after: str | None = None) -> Iterator[Event]:
         """Events of the job: those that are kept, then those to come, until it is over.
@@ -200,17 +195,8 @@ class Client:
 
     def checkpoints(self, job: str) -> Iterator[SavedCheckpoint]:
         """What is committed of the job, by lineage and step; pages are fetched as they are needed."""
-        query: dict[str, Any] = {}
-        while True:
-            page = self._object("GET", f"{_path(job)}/checkpoints{_query(query)}")
-            for one in objects_of(page, "checkpoints"):
-                yield read(SavedCheckpoint, one)
-            following = page.get("next_page_token")
-            if not following:
-                return
-            if following == query.get("page_token"):
-                raise MusterError(f"the list of checkpoints of {job} does not go on after {following}")
-            query["page_token"] = following
+        for one in self._pages(f"{_path(job)}/checkpoints", {}, "checkpoints"):
+            yield read(SavedCheckpoint, one)
 
     def keep_checkpoint(self, job: str, checkpoint: str, name: str | None) -> SavedCheckpoint:
         """Keeps it by that name, whatever the job says of old ones; None: by no name any more.
@@ -239,6 +225,18 @@ class Client:
         path = _path(job) + "/events"
         with self._asker.open("GET", path, timeout=patience() or _LONGEST_SILENCE, headers=headers) as answer:
             yield from events_in(lambda most: answer.readline(most, patience()))
+
+    def _pages(self, path: str, query: Mapping[str, Any], key: str) -> Iterator[dict[str, Any]]:
+        token = None
+        while True:
+            page = self._object("GET", path + _query({**query, "page_token": token}))
+            yield from objects_of(page, key)
+            following = page.get("next_page_token")
+            if not following:
+                return
+            if following == token:
+                raise MusterError(f"the list {path} does not go on after {following}")
+            token = following
 
     def _object(self, method: str, path: str, body: Mapping[str, Any] | None = None,
                 deadline: Deadline | None = None, may_wait: float = 0) -> dict[str, Any]:
