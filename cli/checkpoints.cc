@@ -547,9 +547,7 @@ class ClusterJob {
 
 absl::Status CheckpointsOfCluster(const CheckpointsArguments& arguments, const RestClient& rest,
                                   std::ostream& out, ClusterFilesPatience patience) {
-  const std::string id = arguments.job.substr(0, arguments.job.find('@'));
-  if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
-  MUSTER_RETURN_IF_ERROR(CheckJobId(id));
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, JobOfCluster(arguments));
   if (arguments.verb == Verb::kKeep) MUSTER_RETURN_IF_ERROR(CheckKeepsOrReleases(arguments));
   if (arguments.verb == Verb::kDelete) MUSTER_RETURN_IF_ERROR(CheckSaysWhich(arguments));
   ClusterJob job(rest, id, patience);

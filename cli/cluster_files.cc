@@ -19,7 +19,7 @@ Time Now() { return std::chrono::steady_clock::now(); }
 // Blocks of one job's files.
 class Source {
  public:
-  // `gone`: what is said of a file that is not there; empty: what the cluster says.
+  // `gone`: what is said of a file that is not there.
   Source(const RestClient& rest, std::string job, ClusterFilesPatience patience, std::string gone)
       : rest_(rest), job_(std::move(job)), patience_(patience), gone_(std::move(gone)) {}
 
@@ -32,8 +32,7 @@ class Source {
       if (part.ok() && !Fits(*part, offset, bytes))
         return absl::DataLossError(
             absl::StrCat("the cluster gives other bytes of ", file, " than were asked for"));
-      if (absl::IsNotFound(part.status()) && !gone_.empty())
-        return absl::FailedPreconditionError(gone_);
+      if (absl::IsNotFound(part.status())) return absl::FailedPreconditionError(gone_);
       if (part.ok() || !IsPassing(part.status()) || Now() + patience_.pause >= end) return part;
       std::this_thread::sleep_for(patience_.pause);
     }
@@ -127,11 +126,6 @@ class Files final : public CheckpointFiles {
 };
 
 }  // namespace
-
-std::unique_ptr<CheckpointFiles> FilesOfCluster(const RestClient& rest, const std::string& job,
-                                                ClusterFilesPatience patience) {
-  return std::make_unique<Files>(std::make_shared<Source>(rest, job, patience, ""));
-}
 
 std::unique_ptr<CheckpointFiles> FilesOfCheckpoint(const RestClient& rest, const std::string& job,
                                                    const CheckpointPlace& place,

@@ -21,14 +21,13 @@ struct ClusterFilesPatience {
   Duration pause = std::chrono::seconds(1);  // before it is asked again
 };
 
-// Only to be read: what writes or removes is kFailedPrecondition, and does nothing. A file that is
-// open holds one block in memory. Errors of CheckpointFiles, and those of RestClient. One thread.
+// A file that is open holds one block in memory.
 inline constexpr int64_t kClusterFileBlock = int64_t{4} << 20;
-std::unique_ptr<CheckpointFiles> FilesOfCluster(const RestClient& rest, const std::string& job,
-                                                ClusterFilesPatience patience = {});
 
 // Those of one checkpoint, all of which were there: one that is missed is kFailedPrecondition in
-// place of kNotFound, and the message says that newer ones took the checkpoint's place.
+// place of kNotFound, and the message says that newer ones took the checkpoint's place. Only to be
+// read: what writes or removes is kFailedPrecondition, and does nothing. Other errors of
+// CheckpointFiles, and those of RestClient. One thread.
 std::unique_ptr<CheckpointFiles> FilesOfCheckpoint(const RestClient& rest, const std::string& job,
                                                    const CheckpointPlace& place,
                                                    ClusterFilesPatience patience = {});

@@ -41,6 +41,23 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
   return command;
 }
 
+// Of those in `places`, whose names are read where they matter. Errors of ChoosePlace.
+absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
+                                          const std::vector<CheckpointPlace>& places,
+                                          const std::string& folder, const std::string& which) {
+  const bool needs_names = !which.empty() && !StepIn(which);
+  std::vector<NamedPlace> named;
+  for (const CheckpointPlace& place : places)
+    named.push_back(
+        {place, needs_names ? ReadKeptName(files, place.first, place.second).value_or("") : ""});
+  if (which == kBest) {
+    const std::vector<SurveyedCheckpoint> all = SurveyCheckpoints(files, places);
+    if (const std::optional<size_t> best = BestIn(all))
+      named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
+  }
+  return ChoosePlace(named, folder, which);
+}
+
 }  // namespace
 
 std::optional<size_t> BestIn(const std::vector<SurveyedCheckpoint>& all) {
@@ -64,6 +81,13 @@ absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkp
   }
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
   return absl::StrCat(checkpoint.dir, "/checkpoints/", job);
+}
+
+absl::StatusOr<std::string> JobOfCluster(const CheckpointArguments& checkpoint) {
+  std::string id = checkpoint.job.substr(0, checkpoint.job.find('@'));
+  if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
+  MUSTER_RETURN_IF_ERROR(CheckJobId(id));
+  return id;
 }
 
 std::string WhichOf(const CheckpointArguments& checkpoint) {
@@ -108,22 +132,6 @@ absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& place
       names.empty() ? "none has a name" : absl::StrCat("there are ", absl::StrJoin(names, ", "))));
 }
 
-absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
-                                          const std::vector<CheckpointPlace>& places,
-                                          const std::string& folder, const std::string& which) {
-  const bool needs_names = !which.empty() && !StepIn(which);
-  std::vector<NamedPlace> named;
-  for (const CheckpointPlace& place : places)
-    named.push_back(
-        {place, needs_names ? ReadKeptName(files, place.first, place.second).value_or("") : ""});
-  if (which == kBest) {
-    const std::vector<SurveyedCheckpoint> all = SurveyCheckpoints(files, places);
-    if (const std::optional<size_t> best = BestIn(all))
-      named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
-  }
-  return ChoosePlace(named, folder, which);
-}
-
 std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all) {
   std::vector<NamedPlace> places;
   for (const SavedCheckpointAnswer& one : all)
@@ -143,9 +151,7 @@ absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkp
 absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpoint,
                                               const RestClient& rest,
                                               ClusterFilesPatience patience) {
-  const std::string id = checkpoint.job.substr(0, checkpoint.job.find('@'));
-  if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
-  MUSTER_RETURN_IF_ERROR(CheckJobId(id));
+  MUSTER_ASSIGN_OR_RETURN(const std::string id, JobOfCluster(checkpoint));
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(id));
   // The newest one that the job would go back to by itself; else of all that are committed.
   std::vector<NamedPlace> places;

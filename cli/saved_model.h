@@ -20,6 +20,8 @@ namespace muster::cli {
 
 // The job's folder of checkpoints, which need not be there. Errors as of FindCheckpoint.
 absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint);
+// The id of a job of a cluster. kInvalidArgument: none is named, or it is no id.
+absl::StatusOr<std::string> JobOfCluster(const CheckpointArguments& checkpoint);
 // Its step, its name, or kBest; empty: the newest.
 std::string WhichOf(const CheckpointArguments& checkpoint);
 
@@ -35,11 +37,6 @@ std::optional<size_t> BestIn(const std::vector<SurveyedCheckpoint>& all);
 // named.
 absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& places,
                                             const std::string& folder, const std::string& which);
-
-// Of those in `places`, whose names are read where they matter. Errors of ChoosePlace.
-absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
-                                          const std::vector<CheckpointPlace>& places,
-                                          const std::string& folder, const std::string& which);
 
 // As the coordinator of a cluster tells of them.
 std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all);

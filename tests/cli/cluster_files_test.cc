@@ -266,7 +266,8 @@ TEST_F(ClusterFilesTest, OddAnswersAreErrorsAndNoFile) {
 }
 
 TEST_F(ClusterFilesTest, ItIsOnlyRead) {
-  const std::unique_ptr<CheckpointFiles> files = FilesOfCluster(Rest(), "job-1", kPatience);
+  const std::unique_ptr<CheckpointFiles> files =
+      FilesOfCheckpoint(Rest(), "job-1", {LineageNumber(1), Step(20)}, kPatience);
   EXPECT_FALSE(files->Remove("lineage-1-step-20/checkpoint.manifest").ok());
   EXPECT_FALSE(files->Replace("lineage-1-step-20/checkpoint.manifest", "").ok());
   EXPECT_EQ(asked_, 0);
