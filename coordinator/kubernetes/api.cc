@@ -113,19 +113,10 @@ absl::StatusOr<KubeServer> ServerOfThisPod() {
   return server;
 }
 
-struct KubeApi::Handle {
-  CURL* curl = nullptr;
-};
-
 KubeApi::KubeApi(KubeServer server, const std::atomic<bool>& stop)
-    : server_(std::move(server)), stop_(stop), handle_(std::make_unique<Handle>()) {
-  BeginCurl();
-  handle_->curl = curl_easy_init();
-}
+    : server_(std::move(server)), stop_(stop), handle_(std::make_unique<CurlHandle>()) {}
 
-KubeApi::~KubeApi() {
-  if (handle_->curl != nullptr) curl_easy_cleanup(handle_->curl);
-}
+KubeApi::~KubeApi() = default;
 
 namespace {
 
@@ -167,15 +158,9 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
   curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, OnHeader);
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
   StopWith(curl, *transfer.stop);
-  if (!body.empty()) {
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
-  }
-  const CURLcode code = curl_easy_perform(curl);
-  long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  transfer.answer.status = static_cast<int>(status);
-  curl_easy_reset(curl);  // it knows of none of ours any more
+  if (!body.empty()) SendBody(curl, body);
+  const auto [code, status] = muster::Perform(curl);
+  transfer.answer.status = status;
   if (code == CURLE_OK || transfer.is_over) return std::move(transfer.answer);
   if (transfer.is_too_long)
     return absl::ResourceExhaustedError(
@@ -190,13 +175,13 @@ absl::StatusOr<KubeAnswer> Perform(const KubeServer& server, const std::string& 
 absl::StatusOr<KubeAnswer> KubeApi::Ask(const std::string& method, const std::string& path,
                                         const std::string& body, const std::string& type) {
   return Perform(server_, method, path, body, type, {.whole = kPatience},
-                 {.curl = handle_->curl, .stop = &stop_});
+                 {.curl = handle_->get(), .stop = &stop_});
 }
 
 absl::StatusOr<KubeAnswer> KubeApi::Stream(const std::string& path, Duration silence,
                                            const std::function<bool(absl::string_view)>& on_line) {
   return Perform(server_, "GET", path, "", "", {.silence = silence},
-                 {.curl = handle_->curl, .stop = &stop_, .on_line = on_line});
+                 {.curl = handle_->get(), .stop = &stop_, .on_line = on_line});
 }
 
 }  // namespace muster::coordinator

@@ -16,6 +16,10 @@
 #include "lib/base/backoff.h"
 #include "lib/base/time.h"
 
+namespace muster {
+class CurlHandle;
+}  // namespace muster
+
 namespace muster::coordinator {
 
 struct KubeServer {
@@ -64,11 +68,9 @@ class KubeApi {
                                     const std::function<bool(absl::string_view)>& on_line);
 
  private:
-  struct Handle;
-
   const KubeServer server_;
   const std::atomic<bool>& stop_;
-  const std::unique_ptr<Handle> handle_;
+  const std::unique_ptr<CurlHandle> handle_;
 };
 
 }  // namespace muster::coordinator

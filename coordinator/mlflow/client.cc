@@ -23,7 +23,7 @@ size_t OnBytes(char* bytes, size_t, size_t count, void* context) {
   return count;
 }
 
-absl::Status StatusOf(long http, const MlflowError& error) {
+absl::Status StatusOf(int http, const MlflowError& error) {
   const std::string said = error.text.empty() ? "" : absl::StrCat(" (", error.text, ")");
   if (error.code == "RESOURCE_DOES_NOT_EXIST") return absl::NotFoundError(error.text);
   if (error.code == "RESOURCE_ALREADY_EXISTS") return absl::AlreadyExistsError(error.text);
@@ -43,26 +43,17 @@ absl::Status StatusOf(long http, const MlflowError& error) {
 
 }  // namespace
 
-struct MlflowClient::Handle {
-  CURL* curl = nullptr;
-};
-
 MlflowClient::MlflowClient(MlflowSettings settings, MlflowPatience patience,
                            const std::atomic<bool>& stop)
     : settings_(std::move(settings)),
       patience_(patience),
       stop_(stop),
-      handle_(std::make_unique<Handle>()) {
-  BeginCurl();
-  handle_->curl = curl_easy_init();
-}
+      handle_(std::make_unique<CurlHandle>()) {}
 
-MlflowClient::~MlflowClient() {
-  if (handle_->curl != nullptr) curl_easy_cleanup(handle_->curl);
-}
+MlflowClient::~MlflowClient() = default;
 
 absl::StatusOr<std::string> MlflowClient::Ask(const std::string& path, const std::string& body) {
-  CURL* const curl = handle_->curl;
+  CURL* const curl = handle_->get();
   CurlHeaders headers;
   bool has_memory = curl != nullptr && Append(headers, "Content-Type: application/json") &&
                     Append(headers, "Expect:");
@@ -78,14 +69,8 @@ absl::StatusOr<std::string> MlflowClient::Ask(const std::string& path, const std
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   StopWith(curl, stop_);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
-  if (!body.empty()) {
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
-  }
-  const CURLcode code = curl_easy_perform(curl);
-  long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  curl_easy_reset(curl);  // it knows of none of ours any more; its connections stay open
+  if (!body.empty()) SendBody(curl, body);
+  const auto [code, status] = Perform(curl);
   if (transfer.is_too_long)
     return absl::DataLossError(
         absl::StrCat("it answers with more than ", kMostMlflowAnswer, " bytes; is it MLflow?"));

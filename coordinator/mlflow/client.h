@@ -10,6 +10,10 @@
 #include "coordinator/mlflow/settings.h"
 #include "lib/base/time.h"
 
+namespace muster {
+class CurlHandle;
+}  // namespace muster
+
 namespace muster::coordinator {
 
 struct MlflowPatience {
@@ -36,12 +40,10 @@ class MlflowClient {
   absl::StatusOr<std::string> Ask(const std::string& path, const std::string& body);
 
  private:
-  struct Handle;
-
   const MlflowSettings settings_;
   const MlflowPatience patience_;
   const std::atomic<bool>& stop_;
-  const std::unique_ptr<Handle> handle_;
+  const std::unique_ptr<CurlHandle> handle_;
 };
 
 }  // namespace muster::coordinator

@@ -33,27 +33,18 @@ size_t OnHeader(char* bytes, size_t, size_t count, void* context) {
 
 }  // namespace
 
-struct Poster::Handle {
-  CURL* curl = nullptr;
-};
-
 Poster::Poster(std::string url, std::string ca, PostPatience patience,
                const std::atomic<bool>& stop)
     : url_(std::move(url)),
       ca_(std::move(ca)),
       patience_(patience),
       stop_(stop),
-      handle_(std::make_unique<Handle>()) {
-  BeginCurl();
-  handle_->curl = curl_easy_init();
-}
+      handle_(std::make_unique<CurlHandle>()) {}
 
-Poster::~Poster() {
-  if (handle_->curl != nullptr) curl_easy_cleanup(handle_->curl);
-}
+Poster::~Poster() = default;
 
 WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::string& body) {
-  CURL* const curl = handle_->curl;
+  CURL* const curl = handle_->get();
   CurlHeaders headers;
   bool has_memory = curl != nullptr && Append(headers, "Content-Type: application/json") &&
                     Append(headers, "Expect:");
@@ -69,15 +60,10 @@ WebhookAnswer Poster::Post(const std::vector<std::string>& lines, const std::str
   curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
   StopWith(curl, stop_);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
-  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
-  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
-  const CURLcode code = curl_easy_perform(curl);
-  long status = 0;
-  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-  curl_easy_reset(curl);  // it knows of none of ours any more; its connections stay open
+  SendBody(curl, body);
+  const auto [code, status] = Perform(curl);
   // Whatever becomes of its body: a status is an answer.
-  if (status >= 200)
-    return {.status = static_cast<int>(status), .retry_after = transfer.retry_after};
+  if (status >= 200) return {.status = status, .retry_after = transfer.retry_after};
   const std::string why = *error != '\0' ? error : curl_easy_strerror(code);
   return {.why = Cut(Printable(why), 256)};
 }

@@ -10,6 +10,10 @@
 #include "coordinator/webhooks/pending_events.h"
 #include "lib/base/time.h"
 
+namespace muster {
+class CurlHandle;
+}  // namespace muster
+
 namespace muster::coordinator {
 
 struct PostPatience {
@@ -32,13 +36,11 @@ class Poster {
   WebhookAnswer Post(const std::vector<std::string>& headers, const std::string& body);
 
  private:
-  struct Handle;
-
   const std::string url_;
   const std::string ca_;
   const PostPatience patience_;
   const std::atomic<bool>& stop_;
-  const std::unique_ptr<Handle> handle_;
+  const std::unique_ptr<CurlHandle> handle_;
 };
 
 }  // namespace muster::coordinator

@@ -21,6 +21,15 @@ void BeginCurl() {
   (void)begun;
 }
 
+CurlHandle::CurlHandle() {
+  BeginCurl();
+  curl_ = curl_easy_init();
+}
+
+CurlHandle::~CurlHandle() {
+  if (curl_ != nullptr) curl_easy_cleanup(curl_);
+}
+
 long CurlMilliseconds(Duration time) {
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
 }
@@ -69,6 +78,20 @@ void StopWith(CURL* curl, const std::atomic<bool>& stop) {
   curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
   curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnProgress);
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &stop);
+}
+
+void SendBody(CURL* curl, const std::string& body) {
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDS, body.data());
+  curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size()));
+}
+
+CurlEnd Perform(CURL* curl) {
+  CurlEnd end{.code = curl_easy_perform(curl)};
+  long status = 0;
+  curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+  end.status = static_cast<int>(status);
+  curl_easy_reset(curl);
+  return end;
 }
 
 }  // namespace muster

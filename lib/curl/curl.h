@@ -18,6 +18,20 @@ namespace muster {
 // Once a program, before any of its threads makes a handle.
 void BeginCurl();
 
+// Requests one after the other, over connections that stay open between them.
+class CurlHandle {
+ public:
+  CurlHandle();
+  ~CurlHandle();
+  CurlHandle(const CurlHandle&) = delete;
+  CurlHandle& operator=(const CurlHandle&) = delete;
+
+  CURL* get() const { return curl_; }  // nullptr: there is no memory
+
+ private:
+  CURL* curl_ = nullptr;
+};
+
 long CurlMilliseconds(Duration time);  // rounded up
 
 struct FreeCurlList {
@@ -44,5 +58,15 @@ void SendTo(CURL* curl, const std::string& url, const std::string& ca,
 
 // The request on `curl` is broken off once `stop` is true, which is looked at about once a second.
 void StopWith(CURL* curl, const std::atomic<bool>& stop);
+
+// The request on `curl` has this body, which outlives it.
+void SendBody(CURL* curl, const std::string& body);
+
+struct CurlEnd {
+  CURLcode code = CURLE_OK;
+  int status = 0;  // of HTTP; 0: there was no answer
+};
+// Does the request that was made ready on `curl`, which knows of none of ours any more then.
+CurlEnd Perform(CURL* curl);
 
 }  // namespace muster
