@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -76,27 +78,33 @@ class PtFile {
   std::map<std::string, SourcePtr> opened_;
 };
 
+std::optional<TensorType> TypeOf(const PickledTensor& tensor) {
+  for (const TorchStorage& known : kTorchStorages)
+    if (tensor.storage == known.name) return known.type;
+  return std::nullopt;
+}
+
+std::string WhyNoType(const PickledTensor& tensor) {
+  return absl::StrCat("stands in a ", tensor.storage.substr(0, 40), ", whose type cannot be read");
+}
+
 absl::Status AddTensor(const SourcePtr& storage, const PickledTensor& tensor,
                        const std::string& key, bool swapped, std::vector<Array>& arrays) {
   const auto bad = [&](const std::string& why) {
     return Bad(*storage, absl::StrCat("tensor '", key.substr(0, 100), "' ", why));
   };
-  const auto* known =
-      std::find_if(std::begin(kTorchStorages), std::end(kTorchStorages),
-                   [&](const TorchStorage& type) { return tensor.storage == type.name; });
-  if (known == std::end(kTorchStorages))
-    return bad(
-        absl::StrCat("stands in a ", tensor.storage.substr(0, 40), ", whose type cannot be read"));
+  const std::optional<TensorType> type = TypeOf(tensor);
+  if (!type) return bad(WhyNoType(tensor));
   if (tensor.shape.empty())
     return bad("is a single number; its first dimension must be the samples'");
   const auto rows = static_cast<uint64_t>(tensor.shape.front());
-  const DataField field{key, known->type, {tensor.shape.begin() + 1, tensor.shape.end()}};
+  const DataField field{key, *type, {tensor.shape.begin() + 1, tensor.shape.end()}};
   MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*storage, field));
   int64_t dense = 1;
   for (size_t d = tensor.shape.size(); d-- > 1; dense *= tensor.shape[d])
     if (tensor.shape[d] > 1 && tensor.strides[d] != dense)
       return bad("has samples that lie mixed in memory; save its contiguous()");
-  const auto element = static_cast<uint64_t>(BytesOfElement(known->type));
+  const auto element = static_cast<uint64_t>(BytesOfElement(*type));
   const uint64_t most = storage->size() / element;  // elements; further on there is nothing
   const uint64_t offset = std::min(tensor.offset, most + 1);
   const auto stride = rows < 2 ? static_cast<uint64_t>(dense)
@@ -120,13 +128,9 @@ absl::StatusOr<StoredTensor> WholeTensor(const SourcePtr& storage, const Pickled
   const auto bad = [&](const std::string& why) {
     return Bad(*storage, absl::StrCat("tensor '", tensor.name.substr(0, 100), "' ", why));
   };
-  const auto* known =
-      std::find_if(std::begin(kTorchStorages), std::end(kTorchStorages),
-                   [&](const TorchStorage& type) { return tensor.storage == type.name; });
-  if (known == std::end(kTorchStorages))
-    return bad(
-        absl::StrCat("stands in a ", tensor.storage.substr(0, 40), ", whose type cannot be read"));
-  const auto element = static_cast<uint64_t>(BytesOfElement(known->type));
+  const std::optional<TensorType> type = TypeOf(tensor);
+  if (!type) return bad(WhyNoType(tensor));
+  const auto element = static_cast<uint64_t>(BytesOfElement(*type));
   const uint64_t most = storage->size() / element;
   constexpr uint64_t kMost = uint64_t{1} << 62;  // more than any storage has
   uint64_t elements = 1;
@@ -140,7 +144,7 @@ absl::StatusOr<StoredTensor> WholeTensor(const SourcePtr& storage, const Pickled
   if (elements > most || offset > most - elements)
     return bad(absl::StrCat("has more elements than the ", most, " of its storage"));
   return StoredTensor{.name = tensor.name,
-                      .type = known->type,
+                      .type = *type,
                       .shape = tensor.shape,
                       .source = storage,
                       .offset = offset * element,
