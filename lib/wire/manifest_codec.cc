@@ -10,6 +10,7 @@
 #include "lib/domain/tensor_type.h"
 #include "lib/domain/validation.h"
 #include "lib/kernels/crc.h"
+#include "lib/wire/tensor_proto.h"
 
 namespace muster {
 namespace {
@@ -53,15 +54,9 @@ absl::Status CheckRanges(const v1::Manifest& message) {
   return absl::OkStatus();
 }
 
-TensorKind KindOf(const v1::Manifest::Tensor& message) {
-  if (message.sum()) return TensorKind::kSum;
-  if (message.phase()) return TensorKind::kPhase;
-  return message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
-}
-
 absl::StatusOr<TensorSpec> TensorFrom(const v1::Manifest::Tensor& message) {
   TensorSpec tensor{
-      message.name(), {message.shape().begin(), message.shape().end()}, KindOf(message)};
+      message.name(), {message.shape().begin(), message.shape().end()}, KindOfTensor(message)};
   if (message.type().empty()) return tensor;
   const std::optional<TensorType> type = TensorTypeOf(message.type());
   if (!type)
@@ -99,15 +94,7 @@ v1::Manifest ToProto(const Manifest& manifest) {
   message.set_step(manifest.step.value());
   for (const Segment& segment : manifest.segments) *message.add_segments() = ToProto(segment);
   message.set_spec(manifest.spec);
-  for (const TensorSpec& tensor : manifest.tensors) {
-    v1::Manifest::Tensor& out = *message.add_tensors();
-    out.set_name(tensor.name);
-    out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-    out.set_buffer(tensor.kind == TensorKind::kBuffer);
-    out.set_sum(tensor.kind == TensorKind::kSum);
-    out.set_phase(tensor.kind == TensorKind::kPhase);
-    if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
-  }
+  for (const TensorSpec& tensor : manifest.tensors) WriteTensor(tensor, *message.add_tensors());
   message.set_chunk_bytes(manifest.chunk_bytes);
   message.set_slots(manifest.slots);
   message.set_fingerprint(manifest.fingerprint);

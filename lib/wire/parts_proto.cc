@@ -9,6 +9,7 @@
 #include "lib/domain/left_out.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/domain/validation.h"
+#include "lib/wire/tensor_proto.h"
 
 namespace muster {
 namespace {
@@ -17,21 +18,10 @@ constexpr int64_t kMaxElements = int64_t{1} << 40;  // of a tensor
 constexpr size_t kBits = 8;
 constexpr size_t kMostQuoted = 64;  // bytes of a word of a stranger, in a sentence of ours
 
-void Write(const TensorSpec& tensor, v1::NumericEnvironment::Tensor& out) {
-  out.set_name(tensor.name);
-  out.mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
-  out.set_buffer(tensor.kind == TensorKind::kBuffer);
-  out.set_sum(tensor.kind == TensorKind::kSum);
-  out.set_phase(tensor.kind == TensorKind::kPhase);
-  if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
-}
-
 TensorSpec Read(Reader& reader, const v1::NumericEnvironment::Tensor& message) {
   TensorSpec tensor;
   tensor.name = reader.Text("name", message.name());
-  tensor.kind = message.buffer() ? TensorKind::kBuffer : TensorKind::kParameter;
-  if (message.sum()) tensor.kind = TensorKind::kSum;
-  if (message.phase()) tensor.kind = TensorKind::kPhase;
+  tensor.kind = KindOfTensor(message);
   reader.Require(!message.sum() || !message.buffer(), "sum", "of a buffer");
   reader.Require(!message.phase() || !(message.sum() || message.buffer()), "phase",
                  "of a buffer or a sum");
@@ -324,7 +314,7 @@ MeasureFact Read(Reader& reader, const v1::MeasureFact& message) {
 void Write(const NumericEnvironment& environment, v1::NumericEnvironment& out) {
   out.set_samples(environment.samples);
   out.set_data_hash(environment.data_hash);
-  for (const TensorSpec& tensor : environment.tensors) Write(tensor, *out.add_tensors());
+  for (const TensorSpec& tensor : environment.tensors) WriteTensor(tensor, *out.add_tensors());
   for (const auto& [key, value] : environment.numeric) {
     v1::NumericEnvironment::Numeric& numeric = *out.add_numeric();
     numeric.set_key(key);
