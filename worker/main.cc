@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/mutex.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
@@ -39,7 +40,15 @@ std::string Properties(const std::string& plugin, const PreparedPtr& prepared) {
       prepared == nullptr ? "" : absl::StrCat("prepared sha256:", prepared->hash(), "\n"));
 }
 
-// Tells people how far what a task prepares is, at once and then now and then. Any thread.
+HowFar HowFarOf(const PreparedSoFar& so_far) {
+  return {.waits = !so_far.is_ours,
+          .hashes = so_far.hashes,
+          .percent = static_cast<int32_t>(100 * so_far.share),
+          .what = Cut(so_far.what, kMostHowFarBytes)};
+}
+
+// Tells people how far what a task prepares is, at once and then now and then, and the coordinator,
+// which is told by the exchange thread. Any thread.
 class PrepareWords {
  public:
   explicit PrepareWords(MemberProcess& process) : process_(process) {}
@@ -47,6 +56,7 @@ class PrepareWords {
   void Tell(const PreparedSoFar& so_far) {
     const auto now = std::chrono::steady_clock::now();
     process_.port().progress.GoesOn(now);
+    process_.events()->Post(StillPrepares{HowFarOf(so_far)});
     {
       const MutexLock lock(mutex_);
       // Whose work it is, and the first that is said of it, is news.
@@ -59,6 +69,8 @@ class PrepareWords {
     LogInfo("%s", text);
     process_.reporter().Prepares(text);
   }
+  // What comes now is the model.
+  void Over() { process_.events()->Post(StillPrepares{}); }
 
  private:
   MemberProcess& process_;
@@ -85,12 +97,14 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   PrepareWords words(process);
   Preparing preparing;
   preparing.told = [&words](const PreparedSoFar& so_far) { words.Tell(so_far); };
+  preparing.is_over = [&words] { words.Over(); };
   preparing.may_wait = [&process] { return !process.port().box.closed(); };
   parts.make_task =
       [&](const TrainingSpec& training, DataPart part,
           std::shared_ptr<const SpoolMap> spool) -> absl::StatusOr<std::unique_ptr<Task>> {
     MUSTER_ASSIGN_OR_RETURN(
         MadeTask made, MakeAnyTask(training, part, plugin_folders, preparing, std::move(spool)));
+    words.Over();
     preparing.plugin = made.plugin;
     preparing.known = std::move(made.prepared);
     return std::move(made.task);

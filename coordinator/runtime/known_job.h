@@ -1,8 +1,9 @@
 // What readers are shown of jobs and hosts. Immutable once it is shown.
 #pragma once
 
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "coordinator/state/quotas.h"
 #include "coordinator/state/rights.h"
 #include "coordinator/state/status.h"
+#include "lib/domain/message.h"
 
 namespace muster::coordinator {
 
@@ -49,8 +51,11 @@ absl::Status NoSuchJob(const std::string& id);
 // kNotFound, as NoSuchJob says it.
 absl::StatusOr<KnownJobPtr> FindJob(const KnownJobs& jobs, const std::string& id);
 
+// By name: those that know their job and have not joined it, with how far they say they are.
+using PreparingProcesses = std::map<std::string, std::optional<HowFar>>;
 // What a job waits for, with those of these processes that are workers, or else the follower: they
-// read their data, which may take minutes, and join only after that. Servers have none to read.
-std::string WithPreparing(const std::string& waits_for, const std::set<std::string>& processes);
+// prepare, or read their data, which may take minutes, and join only after that. Servers have
+// nothing to read.
+std::string WithPreparing(const std::string& waits_for, const PreparingProcesses& processes);
 
 }  // namespace muster::coordinator

@@ -130,7 +130,7 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came)
       return Refuse(id, "a member asked for its job after it had joined");
     if (const Asker* asker = std::get_if<Asker>(&peer.who); asker != nullptr && asker->unanswered)
       return Refuse(id, "a process asked for its job again before it was answered");
-    peer.who = Asker{.job = ask->job, .name = ask->name};
+    Note(peer, *ask);
     return events_.asked(id, *ask, ProcessOf(peer));
   }
   if (const Join* join = std::get_if<Join>(&message)) {
@@ -141,6 +141,15 @@ void MemberSessions::From(SessionId id, const ToCoordinator& message, Time came)
   if (member == nullptr)
     return Refuse(id, "the first frame is neither AskJob nor Join nor AgentHello");
   events_.input(MemberSays{*member, message, came, peer.proven.has_value()});
+}
+
+// One that asks again to say how far it is stays what it was meanwhile.
+void MemberSessions::Note(Peer& peer, const AskJob& ask) {
+  Asker* asker = std::get_if<Asker>(&peer.who);
+  if (asker == nullptr || asker->job != ask.job || asker->name != ask.name)
+    asker = &peer.who.emplace<Asker>(Asker{.job = ask.job, .name = ask.name});
+  asker->unanswered = true;
+  asker->how_far = ask.preparing;
 }
 
 void MemberSessions::Bind(SessionId id, Peer& peer, const Join& join) {
@@ -283,11 +292,11 @@ void MemberSessions::Answer(SessionId id, const FromCoordinator& message, Time n
   Send(*it->second.session, {Encode(message), {}});
 }
 
-std::map<std::string, std::set<std::string>> MemberSessions::Preparing() const {
-  std::map<std::string, std::set<std::string>> preparing;
+std::map<std::string, PreparingProcesses> MemberSessions::Preparing() const {
+  std::map<std::string, PreparingProcesses> preparing;
   for (const auto& [id, peer] : peers_) {
     const Asker* asker = std::get_if<Asker>(&peer.who);
-    if (asker != nullptr && asker->prepares) preparing[asker->job].insert(asker->name);
+    if (asker != nullptr && asker->prepares) preparing[asker->job][asker->name] = asker->how_far;
   }
   return preparing;
 }

@@ -10,13 +10,13 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "coordinator/runtime/known_job.h"
 #include "coordinator/state/actions.h"
 #include "lib/base/time.h"
 #include "lib/log/limited_log.h"
@@ -89,7 +89,7 @@ class MemberSessions {
   bool WaitsForEnvironment(const std::string& job) const;
   // The processes that were told their job and have not joined yet, by job. Their names are what
   // they say.
-  std::map<std::string, std::set<std::string>> Preparing() const;
+  std::map<std::string, PreparingProcesses> Preparing() const;
   void TellEnvironment(const JobIs& job);
 
   size_t members() const { return by_member_.size(); }
@@ -100,6 +100,7 @@ class MemberSessions {
     bool unanswered = true;
     bool prepares = false;              // it was told its job
     std::string waits_for_environment;  // the job; empty: no
+    std::optional<HowFar> how_far;      // as it said last
   };
   struct Peer {
     std::shared_ptr<Session> session;
@@ -118,6 +119,7 @@ class MemberSessions {
 
   void From(SessionId id, const ToCoordinator& message, Time came);
   void From(SessionId id, const FromAgent& message, Time came);
+  static void Note(Peer& peer, const AskJob& ask);
   absl::Status CheckHello(const Peer& peer, const AgentHello& hello) const;
   void Bind(SessionId id, Peer& peer, const Join& join);
   void MakeRoom();

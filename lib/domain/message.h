@@ -62,10 +62,22 @@ inline std::string InitialLeftOut(const NumericEnvironment& environment) {
 
 // ---- members → coordinator
 
-struct AskJob {  // first frame of a process that does not know its job yet
+// How far a process is with what it prepares before it can join; for people.
+struct HowFar {
+  bool waits = false;   // another process of its machine does it
+  bool hashes = false;  // it is the hash of the data, and not what the task prepares
+  int32_t percent = 0;  // 0 to 100
+  std::string what{};   // one line, printable, at most kMostHowFarBytes; may be empty
+  bool operator==(const HowFar&) const = default;
+};
+inline constexpr size_t kMostHowFarBytes = 160;
+// First frame of a process that does not know its job yet. While it prepares it asks again now and
+// then, to say how far it is.
+struct AskJob {
   std::string job;
   std::string name;
   Speaks speaks{};
+  std::optional<HowFar> preparing{};  // nothing: it has nothing to say of that
 };
 struct Join {  // also after every new session to the coordinator: then the member is already known
   std::string job;

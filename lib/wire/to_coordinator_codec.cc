@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/printable.h"
 #include "lib/wire/frame_proto.h"
 #include "lib/wire/manifest_codec.h"
 #include "lib/wire/message_codec.h"
@@ -40,11 +41,25 @@ void Put(const AskJob& ask, v1::CoordinatorFrame& frame) {
   out.set_job(ask.job);
   out.set_name(ask.name);
   Write(ask.speaks, *out.mutable_speaks());
+  if (!ask.preparing) return;
+  v1::AskJob::HowFar& how_far = *out.mutable_preparing();
+  how_far.set_waits(ask.preparing->waits);
+  how_far.set_hashes(ask.preparing->hashes);
+  how_far.set_percent(static_cast<uint32_t>(ask.preparing->percent));
+  how_far.set_what(ask.preparing->what);
+}
+
+HowFar Read(Reader& reader, const v1::AskJob::HowFar& message) {
+  const Reader::Scope scope(reader, "preparing");
+  return {message.waits(), message.hashes(), reader.Small("percent", message.percent(), 0, 100),
+          Cut(Printable(message.what()), kMostHowFarBytes)};
 }
 
 AskJob Get(Reader& reader, const v1::AskJob& message) {
-  return {Name(reader, "job", message.job()), reader.OwnName("name", message.name()),
-          Read(reader, message.speaks())};
+  AskJob ask{Name(reader, "job", message.job()), reader.OwnName("name", message.name()),
+             Read(reader, message.speaks())};
+  if (message.has_preparing()) ask.preparing = Read(reader, message.preparing());
+  return ask;
 }
 
 void Put(const Join& join, v1::CoordinatorFrame& frame) {

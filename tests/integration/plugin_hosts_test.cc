@@ -1,6 +1,6 @@
 // Tasks of plug-ins on the hosts of a cluster and of `muster run`, as docs/plugins.md has it: the
 // bits are those of `muster train`; a host without the plug-in and one with another build of it are
-// named; what a task prepares is made once on each machine.
+// named; what a task prepares is made once on each machine, and the job says how far it is.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -81,6 +81,19 @@ class PluginHostsTest : public testing::Test {
         "name: rows\ntask: mlp\nparameters: {hidden: 12}\ndata: {paths: [", folder_ / "rows.csv",
         "], format: csv, header: false, label: \"3\"}\nbatch: 12\nlanes: 6\nsteps: ", steps,
         "\noptimizer: {kind: adamw, learning_rate: 0.03}\n");
+  }
+  // A job whose task prepares something, in the way of that name.
+  std::string PreparingSpec(const std::string& prepares, const std::string& notes) const {
+    fs::create_directories(folder_ / notes);
+    return absl::StrCat("name: prepares\ntask: preparing\nparameters: {prepares: ", prepares,
+                        ", notes: ", folder_ / notes, "}\nbatch: 6\nlanes: 6\nsteps: 4\n");
+  }
+  // The processes that have begun to prepare.
+  std::set<int> Prepared(const std::string& notes) const {
+    std::set<int> processes;
+    std::ifstream in(folder_ / (notes + "/runs"));
+    for (int pid = 0; in >> pid;) EXPECT_TRUE(processes.insert(pid).second) << pid << " twice";
+    return processes;
   }
   // What the job gives in one worker, of a command from start to end.
   std::string DigestOfTrain(const std::string& spec, const std::vector<std::string>& settings = {},
@@ -165,6 +178,18 @@ class PluginHostsTest : public testing::Test {
       ASSERT_NE(status.value("state", ""), "failed") << status;
     }
     FAIL() << "it does not get beyond step " << steps << ": " << status;
+  }
+  // Until the job says that it waits for that.
+  void AwaitWaiting(const std::string& job,
+                    const ::testing::Matcher<const std::string&>& waits_for) const {
+    nlohmann::json status;
+    for (const auto deadline = std::chrono::steady_clock::now() + kPatience;
+         std::chrono::steady_clock::now() < deadline;) {
+      status = StatusOf(job);
+      if (waits_for.Matches(status.value("waits_for", ""))) return;
+      ASSERT_NE(status.value("state", ""), "failed") << status;
+    }
+    FAIL() << "it does not wait for that: " << status;
   }
   // After how many steps it is stopped.
   int64_t Stop(const std::string& job) const {
@@ -393,36 +418,46 @@ TEST_F(PluginHostsTest, AStreamFeedsATaskOfAPlugin) {
 
 // Machines are told apart by the cache of who runs the hosts.
 TEST_F(PluginHostsTest, EachMachinePreparesOnce) {
-  const auto spec = [&](const std::string& notes) {
-    fs::create_directories(folder_ / notes);
-    return absl::StrCat("name: prepares\ntask: preparing\nparameters: {prepares: as it should, ",
-                        "notes: ", folder_ / notes, "}\nbatch: 6\nlanes: 6\nsteps: 4\n");
-  };
-  const auto prepared = [&](const std::string& notes) {
-    std::set<int> processes;
-    std::ifstream in(folder_ / (notes + "/runs"));
-    for (int pid = 0; in >> pid;) EXPECT_TRUE(processes.insert(pid).second) << pid << " twice";
-    return processes;
-  };
+  const auto spec = [&](const std::string& notes) { return PreparingSpec("as it should", notes); };
   const auto with_cache = [&](const std::string& name) {
     return [cache = folder_ / name] { return setenv("XDG_CACHE_HOME", cache.c_str(), 1) == 0; };
   };
   ASSERT_TRUE(with_cache("cache")());  // what is started from here on has it
   const std::string digest = DigestOfTrain(spec("of-train"), {}, kPreparing);
-  EXPECT_THAT(prepared("of-train"), SizeIs(1));
+  EXPECT_THAT(Prepared("of-train"), SizeIs(1));
   ASSERT_NO_FATAL_FAILURE(Begin(/*slots=*/1, kPreparing));
   Join("b", kPreparing);
   ASSERT_NO_FATAL_FAILURE(Submit("one", spec("of-one")));
   ExpectDone("one", digest);
-  EXPECT_THAT(prepared("of-one"), SizeIs(1)) << "both hosts are on this machine";
+  EXPECT_THAT(Prepared("of-one"), SizeIs(1)) << "both hosts are on this machine";
   EndAgent();
   Join("c", kPreparing, with_cache("cache-of-c"));
   ASSERT_NO_FATAL_FAILURE(Submit("two", spec("of-two")));
   ExpectDone("two", digest);
-  EXPECT_THAT(prepared("of-two"), SizeIs(2)) << "on each of two machines";
+  EXPECT_THAT(Prepared("of-two"), SizeIs(2)) << "on each of two machines";
   ExpectThatAllEnd();
   ExpectMembersOn({"a", "b"}, "one");
   ExpectMembersOn({"a", "c"}, "two");
+}
+
+// The one that prepares stands still half-way until it is killed; then the other does it.
+TEST_F(PluginHostsTest, HowFarATaskPreparesIsSeenInTheJob) {
+  ASSERT_EQ(setenv("XDG_CACHE_HOME", (folder_ / "cache").c_str(), 1), 0);
+  ASSERT_NO_FATAL_FAILURE(Begin(/*slots=*/1, kPreparing));
+  Join("b", kPreparing);
+  ASSERT_NO_FATAL_FAILURE(Submit("prepares", PreparingSpec("once it was killed", "notes")));
+  const auto says = AllOf(HasSubstr(" prepares what its task asks for: 50 %, half of it"),
+                          HasSubstr(" waits for a process that prepares the same: 50 %"));
+  ASSERT_NO_FATAL_FAILURE(AwaitWaiting("prepares", says));
+  EXPECT_THAT(Say({"status", "prepares"}).text, says);
+  const std::set<int> makes = Prepared("notes");
+  ASSERT_THAT(makes, SizeIs(1));
+  kill(*makes.begin(), SIGKILL);
+  const UpCluster::Said watched = Say({"watch", "prepares"});
+  EXPECT_EQ(watched.exit_code, 0) << watched.text;
+  EXPECT_EQ(StatusOf("prepares").value("waits_for", "nothing"), "");
+  ExpectThatAllEnd();
+  ExpectMembersOn({"a", "b"}, "prepares");
 }
 
 }  // namespace

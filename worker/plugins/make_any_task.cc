@@ -60,6 +60,7 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   absl::StatusOr<PreparedPtr> prepared = PrepareTask(plugin, options, preparing);
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), prepared.status()));
   made.prepared = *std::move(prepared);
+  preparing.is_over();
   if (made.prepared != nullptr) options.prepared = made.prepared->files();
   const HashListener listener{preparing.told, preparing.may_wait};
   const HashListening listening(plugin.set_hash_listener, listener);

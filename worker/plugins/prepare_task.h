@@ -17,6 +17,8 @@ struct Preparing {
   // As of PrepareOnceOptions. Where nobody may wait, nothing is begun either.
   std::function<void(const PreparedSoFar&)> told = [](const PreparedSoFar&) {};
   std::function<bool()> may_wait = [] { return true; };
+  // What the task prepares is there; what comes next has no words of its own.
+  std::function<void()> is_over = [] {};
   // Told before code of others runs: "task mlp of plug-in /opt/mlp.so".
   std::function<void(const std::string& what)> enters = [](const std::string&) {};
   // Of the task that was made for the same job before, for another part of its data: what was

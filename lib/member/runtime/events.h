@@ -112,6 +112,10 @@ struct AddressesFound {  // of the coordinator's host, for a name that was looke
   LinkId id = 0;
   absl::StatusOr<std::vector<std::string>> found;
 };
+// Before Prepared: how far what the task prepares is; nothing: it is over, or there is none.
+struct StillPrepares {
+  std::optional<HowFar> how_far;
+};
 struct Prepared {
   absl::StatusOr<SetupPtr> setup;
 };
@@ -166,10 +170,10 @@ struct StopAsked {  // a signal: leave cleanly
   int exit_code = 0;
   std::string reason;
 };
-using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, Prepared,
-                           GradientsReady, StateApplied, LanesAbandoned, StepBoundaryTaken,
-                           StateMade, Generated, StateMeasured, StreamSpooled, ReadingEnded,
-                           TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, StillPrepares,
+                           Prepared, GradientsReady, StateApplied, LanesAbandoned,
+                           StepBoundaryTaken, StateMade, Generated, StateMeasured, StreamSpooled,
+                           ReadingEnded, TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
 // What our own threads, signals and the coordinator say is posted; what comes from peers is posted
 // behind it. So however much data waits here, a Seal, a stop or an update that is done does not
 // wait for it. Frames of one session stay in order.

@@ -98,6 +98,7 @@ Exchange::Exchange(ExchangeOptions options, ExchangeParts parts)
       sessions_(*parts_.transport, parts_.events, parts_.next_link, SessionOptions(options_)),
       coordinator_(*parts_.transport, options_.coordinator, options_.cluster, parts_.events,
                    parts_.next_link, SeedOf(options_.place.id)),
+      asker_(options_.job, options_.place.id.name),
       life_signs_({options_.lease / 3, options_.thread_patience + options_.lease, options_.hangs},
                   ThreadsOf(parts_.train, progress_, writer_progress_)) {}
 
@@ -139,6 +140,8 @@ void Exchange::Tick() {
   const Time now = clock_.Now();
   sessions_.Tick(now);
   if (coordinator_.Tick(now)) Introduce();
+  if (!member_)
+    if (const auto ask = asker_.AskAgain(now)) coordinator_.Send(*ask);
   if (now < next_note_) return;
   const bool names = member_ && !member_->WhoIsUnreachable().members.empty();
   next_note_ =
@@ -170,7 +173,7 @@ void Exchange::Introduce() {
     NoteWhatWeDo();
     return life_signs_.SayTo(coordinator_.session());
   }
-  coordinator_.Send(ToCoordinator(AskJob{options_.job, options_.place.id.name}));
+  coordinator_.Send(asker_.Ask(clock_.Now()));
 }
 
 void Exchange::FromCoordinatorSide(FromCoordinator message) {
@@ -199,6 +202,7 @@ void Exchange::LearnStream(const StreamIs& told) {
 }
 
 void Exchange::LearnJob(JobIs job) {
+  asker_.Answered();
   if ((quit_ = WhyNotThisJob(job, options_))) return;
   const bool can_begin = options_.place.role == Role::kWorker || job.environment.has_value();
   job_ = std::move(job);

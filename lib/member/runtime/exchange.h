@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -28,6 +29,7 @@
 #include "lib/member/runtime/reporter.h"
 #include "lib/member/runtime/segment_writer.h"
 #include "lib/member/runtime/told_stream.h"
+#include "lib/member/state/job_asker.h"
 #include "lib/member/state/member.h"
 #include "lib/transport/counters.h"
 #include "lib/transport/transport.h"
@@ -102,6 +104,7 @@ class Exchange {
   void Handle(FrameCame event);
   void Handle(SessionBroke event);
   void Handle(AddressesFound event);
+  void Handle(StillPrepares event) { asker_.IsAt(std::move(event.how_far)); }
   void Handle(Prepared event);
   void Handle(GradientsReady event);
   void Handle(StateApplied event);
@@ -172,6 +175,7 @@ class Exchange {
   std::optional<StepMetrics> steps_;  // of a worker
   PeerSessions sessions_;
   CoordinatorLink coordinator_;
+  JobAsker asker_;
   std::optional<JobIs> job_;
   std::unique_ptr<ToldStream> stream_;  // of a worker whose job has one, from the job on
   bool preparing_ = false;

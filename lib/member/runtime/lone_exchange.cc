@@ -17,6 +17,7 @@ LoneExchange::LoneExchange(ExchangeOptions options, ExchangeParts parts,
       metrics_(*parts_.metrics),
       coordinator_(*parts_.transport, options_.coordinator, options_.cluster, parts_.events,
                    parts_.next_link, SeedOf(options_.place.id)),
+      asker_(options_.job, options_.place.id.name),
       life_signs_({options_.lease / 3, options_.thread_patience + options_.lease, options_.hangs},
                   {&progress_, &works}) {}
 
@@ -45,6 +46,8 @@ int LoneExchange::Run() {
 void LoneExchange::Tick() {
   const Time now = clock_.Now();
   if (coordinator_.Tick(now)) Introduce();
+  if (!is_member())
+    if (const auto ask = asker_.AskAgain(now)) coordinator_.Send(*ask);
   if (now < next_note_) return;
   next_note_ = now + options_.lease / 3;
   if (is_member()) NoteWhatWeDo();
@@ -57,8 +60,7 @@ void LoneExchange::Tick() {
 
 // Life signs follow: the coordinator first hears who speaks.
 void LoneExchange::Introduce() {
-  if (!is_member())
-    return coordinator_.Send(ToCoordinator(AskJob{options_.job, options_.place.id.name}));
+  if (!is_member()) return coordinator_.Send(asker_.Ask(clock_.Now()));
   Feed(CoordinatorUp{});
   NoteWhatWeDo();
   life_signs_.SayTo(coordinator_.session());
@@ -72,6 +74,7 @@ void LoneExchange::FromCoordinatorSide(FromCoordinator message) {
 }
 
 void LoneExchange::LearnJob(JobIs job) {
+  asker_.Answered();
   if ((quit_ = WhyNotThisJob(job, options_))) return;
   job_ = std::move(job);
   Learn(*job_);

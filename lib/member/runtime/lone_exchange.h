@@ -5,6 +5,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "lib/base/clock.h"
 #include "lib/member/runtime/coordinator_link.h"
@@ -13,6 +14,7 @@
 #include "lib/member/runtime/life_signs.h"
 #include "lib/member/runtime/member_metrics.h"
 #include "lib/member/runtime/thread_progress.h"
+#include "lib/member/state/job_asker.h"
 
 namespace muster {
 
@@ -57,6 +59,7 @@ class LoneExchange {
   void Handle(FrameCame event);
   void Handle(SessionBroke event);
   void Handle(AddressesFound event);
+  void Handle(StillPrepares event) { asker_.IsAt(std::move(event.how_far)); }
   void Handle(StopAsked event);
   template <class E>
   void Handle(E event) {
@@ -72,6 +75,7 @@ class LoneExchange {
   RealClock clock_;
   MemberMetrics metrics_;
   CoordinatorLink coordinator_;
+  JobAsker asker_;
   std::optional<JobIs> job_;
   Time next_note_{};
   MovedTold moved_told_;

@@ -87,6 +87,51 @@ TEST_F(DriverTest, WhoeverAsksSeesWhichWorkersReadTheirData) {
       "their models");
 }
 
+TEST_F(DriverTest, WhoeverAsksSeesHowFarWorkersAreThatPrepare) {
+  SubmitJob(2);
+  ScriptedMember maker = Member("worker-0", 1);
+  const auto says = [&](std::optional<HowFar> how_far, const std::string& expected) {
+    maker.Say(AskJob{"a", "worker-0", {}, std::move(how_far)});
+    maker.Next<JobIs>();
+    while (Published().at(0)->status.waits_for != expected) std::this_thread::yield();
+  };
+  says({}, "no worker has joined; worker-0 reads its data and makes its model");
+  says(HowFar{.percent = 40, .what = "merge 84 of 200"},
+       "no worker has joined; worker-0 prepares what its task asks for: 40 %, merge 84 of 200");
+  says({}, "no worker has joined; worker-0 reads its data and makes its model");
+}
+
+TEST(PreparingTextTest, NamesThreeAndFirstThoseThatPrepare) {
+  const HowFar prepares{.percent = 40, .what = "merge 84 of 200"},
+      waits{.waits = true, .percent = 39}, hashes{.hashes = true, .percent = 7},
+      waits_for_hash{.waits = true, .hashes = true};
+  struct Row {
+    PreparingProcesses processes;
+    std::string text;
+  };
+  for (const Row& row : {
+           Row{{}, "room"},
+           Row{{{"server-0", prepares}}, "room"},
+           Row{{{"follower-0", hashes}}, "room; follower-0 is hashing data: 7 %"},
+           Row{{{"worker-0", waits_for_hash}, {"follower-0", hashes}},
+               "room; worker-0 waits for a process that is hashing the same data: 0 %"},
+           Row{{{"worker-0", waits}, {"worker-1", prepares}, {"worker-2", {}}},
+               "room; worker-1 prepares what its task asks for: 40 %, merge 84 of 200; worker-0 "
+               "waits for a process that prepares the same: 39 %; worker-2 reads its data and "
+               "makes its model"},
+           Row{{{"worker-0", waits},
+                {"worker-1", waits},
+                {"worker-2", waits},
+                {"worker-3", hashes},
+                {"worker-4", waits}},
+               "room; worker-3 is hashing data: 7 %; worker-0 waits for a process that prepares "
+               "the same: 39 %; worker-1 waits for a process that prepares the same: 39 %; 2 more "
+               "prepare or wait for that"},
+       })
+    EXPECT_EQ(WithPreparing("room", row.processes), row.text);
+  EXPECT_EQ(WithPreparing("", {{"worker-0", prepares}}), "") << "the job waits for nothing";
+}
+
 TEST_F(DriverTest, AServerThatAskedTooEarlyIsToldTheEnvironmentOnceItIsKnown) {
   SubmitJob();
   ScriptedMember server = Member("server-0", 9, Role::kServer);

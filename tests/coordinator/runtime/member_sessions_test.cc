@@ -171,7 +171,7 @@ TEST_F(MemberSessionsTest, WhoWasAnsweredMayAskAgain) {
 }
 
 TEST_F(MemberSessionsTest, WhoWasToldItsJobPreparesUntilItJoinsOrIsGone) {
-  using Names = std::map<std::string, std::set<std::string>>;
+  using Names = std::map<std::string, PreparingProcesses>;
   const auto ask = [&](SessionId id, const std::string& name) {
     sessions_.Said(id, ToCoordinator(AskJob{"a", name}), kCame);
   };
@@ -183,14 +183,43 @@ TEST_F(MemberSessionsTest, WhoWasToldItsJobPreparesUntilItJoinsOrIsGone) {
   sessions_.Answer(1, JobIs{.job = "a"}, Time());
   sessions_.Answer(2, JobIs{.job = "a"}, Time());
   sessions_.Answer(3, Leave{TermNumber(1), 1, "nobody wants it"}, Time());
-  EXPECT_EQ(sessions_.Preparing(), (Names{{"a", {"worker-0", "worker-1"}}}));
+  EXPECT_EQ(sessions_.Preparing(), (Names{{"a", {{"worker-0", {}}, {"worker-1", {}}}}}));
   Join join;
   join.job = "a";
   join.id = {"worker-0", {1, 1}};
   sessions_.Said(1, ToCoordinator(join), kCame);
-  EXPECT_EQ(sessions_.Preparing(), (Names{{"a", {"worker-1"}}}));
+  EXPECT_EQ(sessions_.Preparing(), (Names{{"a", {{"worker-1", {}}}}}));
   sessions_.Broken(2);
   EXPECT_EQ(sessions_.Preparing(), Names());
+}
+
+TEST_F(MemberSessionsTest, WhoAsksAgainSaysHowFarItIsAndStaysWhatItWas) {
+  const auto session = Open(1);
+  const auto ask = [&](std::optional<HowFar> how_far) {
+    sessions_.Said(1, ToCoordinator(AskJob{"a", "worker-0", {}, std::move(how_far)}), kCame);
+  };
+  const auto told = [&]() -> std::optional<HowFar> {
+    const auto preparing = sessions_.Preparing();
+    EXPECT_TRUE(preparing.contains("a")) << "nobody prepares";
+    return preparing.contains("a") ? preparing.at("a").at("worker-0") : std::nullopt;
+  };
+  ask(std::nullopt);
+  sessions_.Answer(1, JobIs{.job = "a"}, Time());
+  EXPECT_EQ(told(), std::nullopt);
+  for (const int32_t percent : {1, 2}) {
+    const HowFar how_far{.percent = percent, .what = "merge 84 of 200"};
+    ask(how_far);
+    EXPECT_EQ(told(), how_far) << "before it is answered";
+    EXPECT_TRUE(sessions_.WaitsForEnvironment("a"));
+    sessions_.Answer(1, JobIs{.job = "a"}, Time());
+    EXPECT_EQ(told(), how_far);
+  }
+  ask(std::nullopt);
+  EXPECT_EQ(told(), std::nullopt) << "it is over";
+  EXPECT_TRUE(session->closed.ok()) << session->closed;
+  ask(HowFar{.percent = 3});
+  EXPECT_FALSE(session->closed.ok()) << "it was not answered yet";
+  EXPECT_TRUE(sessions_.Preparing().empty()) << "it goes with its session";
 }
 
 TEST_F(MemberSessionsTest, WhoSaysNothingIsClosedInTime) {

@@ -252,6 +252,27 @@ TEST(MessageCodecTest, TheNamesThatAStrangerSaysAreShort) {
   ExpectRefused(decoded(join), "job");
 }
 
+// So is what it prepares, which people are shown before anybody knows whether it may join.
+TEST(MessageCodecTest, HowFarAStrangerSaysItIsFitsInALine) {
+  const auto read = [](int32_t percent, const std::string& what) {
+    return DecodeGreetingAtCoordinator(
+        Encode(ToCoordinator(AskJob{"job", "w0", {}, HowFar{true, false, percent, what}})));
+  };
+  const auto what = [&](const std::string& text) {
+    const auto greeting = read(100, text);
+    EXPECT_TRUE(greeting.ok()) << greeting.status();
+    if (!greeting.ok()) return std::string("refused");
+    return std::get<AskJob>(std::get<ToCoordinator>(*greeting)).preparing->what;
+  };
+  EXPECT_EQ(what("merge 84 of 200"), "merge 84 of 200");
+  EXPECT_EQ(what(std::string(kMostHowFarBytes, 'x')), std::string(kMostHowFarBytes, 'x'));
+  EXPECT_EQ(what(std::string(10 * kMostHowFarBytes, 'x')),
+            std::string(kMostHowFarBytes - 3, 'x') + "...");
+  EXPECT_EQ(what("\x1b[2J\n"), Printable("\x1b[2J\n"));
+  for (const int32_t percent : {101, -1})
+    ExpectRefused(read(percent, "").status(), "preparing.percent");
+}
+
 TEST(MessageCodecTest, NamesOfMembersAreBoundedWhereverTheyStand) {
   const auto at_coordinator = [](const std::string& name) {
     Join join;

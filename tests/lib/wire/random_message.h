@@ -141,6 +141,10 @@ class RandomMessage {
     if (Below(2) == 1) ForEachField(speaks, [this](auto& field) { Fill(field); });
   }
   void Fill(AskJob& ask) { FillNamed(ask, ask.name); }
+  void Fill(HowFar& how_far) {
+    ForEachField(how_far, [this](auto& field) { Fill(field); });
+    how_far.percent = static_cast<int32_t>(Below(101));
+  }
   void Fill(Join& join) {
     FillNamed(join, join.id.name);
     join.role = static_cast<Role>(Below(static_cast<size_t>(Role::kReader) + 1));
