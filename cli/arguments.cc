@@ -59,7 +59,7 @@ constexpr char kExamples[] =
     "it can go on,\n"
     "78 another numeric environment or version than its job's, 1 otherwise; of a worker or server "
     "also 69\n"
-    "another process has taken its place.";
+    "another process has taken its place, 72 its host lacks the plug-in.";
 
 constexpr char kCompletes[] = "__complete";
 

@@ -27,6 +27,7 @@ std::string CodeMeaning(int code) {
     case kExitNotFinite: return " (its job stopped at a step that was not finite)";
     case kExitStopped: return " (stopped or cancelled by a person)";
     case kExitReplaced: return " (another process has taken its place)";
+    case kExitNoPlugin: return " (its host lacks the plug-in)";
     case kExitLater: return " (left as asked)";
     case kExitOtherEnvironment: return " (its numeric environment or version does not fit)";
     case kExitTerminated: return " (told to go by a signal)";

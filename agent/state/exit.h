@@ -23,7 +23,7 @@ struct Exit {
 enum class ExitMeaning {
   kDone,      // 0: its work is done
   kLeft,      // 67, 75: it left as it was asked to; of a coordinator: it cannot work for now
-  kHopeless,  // 64, 65, 69, 78: starting it again would end the same way
+  kHopeless,  // 64, 65, 69, 72, 78: starting it again would end the same way
   kFailure,   // everything else: worth another start
 };
 ExitMeaning MeaningOf(const Exit& exit);

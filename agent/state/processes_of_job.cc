@@ -410,7 +410,10 @@ ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& p
                                        PlacementNumber placement, const Exit& exit) const {
   // A process that is hopeless says so by its exit code.
   const bool is_hopeless = MeaningOf(exit) == ExitMeaning::kHopeless;
-  const bool gave_up = process.phase == Phase::kGivenUp && MeaningOf(exit) == ExitMeaning::kFailure;
+  // A coordinator of before that code would wait for a process that is not started again.
+  const bool lacks_plugin = exit.signal == 0 && exit.code == kExitNoPlugin;
+  const bool gave_up = process.phase == Phase::kGivenUp &&
+                       (lacks_plugin || MeaningOf(exit) == ExitMeaning::kFailure);
   // Its job ends with it, so that this is read as the job's reason.
   const std::string why = is_hopeless || gave_up ? WhyOf(exit.last_lines) : "";
   return {.job = job_,

@@ -79,8 +79,9 @@ Json LabelsOf(const Launch& launch, const LaunchPlace& place) {
 
 // Exit codes are those of docs/operations.md: what the same pod anew would not mend ends the job.
 const std::vector<int>& CodesThatFail() {
-  static const std::vector<int> kCodes = {kExitBadConfiguration, kExitBadData, kExitNotFinite,
-                                          kExitStopped, kExitOtherEnvironment};
+  static const std::vector<int> kCodes = {kExitBadConfiguration, kExitBadData,
+                                          kExitNotFinite,        kExitStopped,
+                                          kExitNoPlugin,         kExitOtherEnvironment};
   return kCodes;
 }
 

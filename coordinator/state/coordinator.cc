@@ -21,6 +21,13 @@ bool AnyOf(const Range& range, const Function& holds) {
   return std::any_of(range.begin(), range.end(), holds);
 }
 
+// What is left out only for want of a plug-in did not fail.
+std::set<std::string> HostsThatFailed(const JobJournal& job) {
+  std::set<std::string> failed = job.left_out;
+  for (const std::string& host : job.without_plugin) failed.erase(host);
+  return failed;
+}
+
 }  // namespace
 
 Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings,
@@ -449,7 +456,7 @@ void Coordinator::OnExit(const ProcessExited& exited) {
   const bool was_left_out = run->journal().left_out.contains(host);
   Pass(exited.job, ExitTold{exited, counts && MayMove(exited)});
   if (!counts) return;
-  if (!host.empty() && !was_left_out) NoteFailure(host, exited.job);
+  if (!host.empty() && !was_left_out && !LacksPlugin(exited)) NoteFailure(host, exited.job);
   wanted_changed_ = true;
   places_changed_ = true;  // its member may be placed on another host
 }
@@ -460,8 +467,9 @@ bool Coordinator::MayMove(const ProcessExited& exited) const {
   const Placement* placement = PlacementOf(job, exited.name);
   constexpr size_t kMostAlike = 3;  // that fail alike: it is not the hosts
   if (placement == nullptr || !placement->host) return false;
-  const size_t others = job.left_out.size() - job.left_out.count(*placement->host);
-  if (others + 1 >= kMostAlike) return false;
+  std::set<std::string> failed = HostsThatFailed(job);
+  failed.insert(*placement->host);
+  if (!LacksPlugin(exited) && failed.size() >= kMostAlike) return false;
   const bool has_own = leadership_.settings.launches;  // hosts that were made for it
   if (!has_own && hosts_.AwaitsAnother(*placement->host)) return true;  // it may have many slots
   int64_t slots = 0, workers = 0;
@@ -485,7 +493,8 @@ void Coordinator::NoteFailure(const std::string& host, const std::string& job) {
   const JobJournal& journal = *jobs_.Find(job);
   if (!journal.left_out.contains(host) || leadership_.settings.launches) return;
   const auto before = failures_.Bad();
-  failures_.Note(host, {job, journal.owner}, /*elsewhere=*/journal.left_out.size() > 1, now_);
+  failures_.Note(host, {job, journal.owner}, /*elsewhere=*/HostsThatFailed(journal).size() > 1,
+                 now_);
   const auto bad = failures_.Bad();
   for (const auto& [name, jobs] : before)
     if (!bad.contains(name) && LetBack(name))

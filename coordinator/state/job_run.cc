@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace muster::coordinator {
 namespace {
@@ -211,6 +212,7 @@ void JobRun::On(const StartRun& start) {
   journal_.placements = start.placements;
   if (NeedsReader()) journal_.placements.try_emplace(kReaderName, Placement{Role::kReader});
   journal_.left_out.clear();
+  journal_.without_plugin.clear();
   journal_.apart.clear();
   has_leavers_ = false;
   grown_ = now_;
@@ -371,6 +373,10 @@ bool JobRun::EndsWith(const ExitTold& told) {
     LeaveOut(exited);
     return false;
   }
+  if (LacksPlugin(exited)) {
+    End(JobPhase::kFailed, WhereItIsMissing(exited), kExitBadConfiguration);
+    return true;
+  }
   // Without restarts it failed once.
   const char* how = journal_.spec.runtime.restarts == 0 ? " failed and is not started again"
                                                         : " fails again and again";
@@ -410,12 +416,35 @@ void JobRun::GiveAnotherPlace(const ProcessExited& exited) {
                               "another had taken it"));
 }
 
+// What a person can do about it, and then what the last of these hosts said.
+std::string JobRun::WhereItIsMissing(const ProcessExited& exited) const {
+  constexpr size_t kNamed = 8;
+  std::set<std::string> without = journal_.without_plugin;
+  if (const Placement* placement = PlacementOf(journal_, exited.name);
+      placement != nullptr && placement->host && !placement->host->empty())
+    without.insert(*placement->host);
+  std::vector<std::string> hosts(without.begin(), without.end());
+  if (hosts.empty()) hosts.push_back(absl::StrCat("the host of ", exited.name));
+  const size_t more = hosts.size() - std::min(hosts.size(), kNamed);
+  hosts.resize(hosts.size() - more);
+  return absl::StrCat("what task ", journal_.spec.training.task,
+                      " needs of a folder of plug-ins is missing on ", absl::StrJoin(hosts, ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "",
+                      ", and too few hosts are left: put it into a folder there, and name that "
+                      "where Muster is started (--plugins FOLDER); ",
+                      HowItEnded(exited));
+}
+
 // Other hosts may do better than that of the member.
 void JobRun::LeaveOut(const ProcessExited& exited) {
   Placement& placement = journal_.placements.at(exited.name);
   const std::string host = *placement.host;
   Vacate(placement);
-  journal_.left_out.insert(host);
+  const bool is_new = journal_.left_out.insert(host).second;
+  if (!LacksPlugin(exited))
+    journal_.without_plugin.erase(host);
+  else if (is_new)
+    journal_.without_plugin.insert(host);
   Persist();
   std::vector<MemberId> gone;  // its session may not have broken yet
   for (const auto& [id, live] : membership_.live())
@@ -423,7 +452,7 @@ void JobRun::LeaveOut(const ProcessExited& exited) {
   for (const MemberId& id : gone) Evict(id, HowItEnded(exited));
   Say("process",
       absl::StrCat("host ", host, " is left out for this job: ",
-                   exited.gave_up
+                   exited.gave_up && !LacksPlugin(exited)
                        ? absl::StrCat(exited.name, " fails again and again there: ", exited.cause)
                        : HowItEnded(exited)),
       {{"host", host}});

@@ -57,6 +57,11 @@ struct ExitTold {
   ProcessExited exited;
   bool may_move = false;  // without that host there are still enough
 };
+// Its host lacks what the task needs of a plug-in: nothing else speaks against that host, nor
+// against the job.
+inline bool LacksPlugin(const ProcessExited& exited) {
+  return exited.signal == 0 && exited.exit_code == kExitNoPlugin;
+}
 struct LaunchFailed {  // the hosts that were made for it are given up
   std::string reason;
   int exit_code = 1;
@@ -135,6 +140,7 @@ class JobRun {
   void On(const SignatureAsked&);
   bool EndsWith(const ExitTold& told);
   void LeaveOut(const ProcessExited& exited);
+  std::string WhereItIsMissing(const ProcessExited& exited) const;
   void GiveAnotherPlace(const ProcessExited& exited);
   void On(const Cancel&);
   void On(const Stop&);

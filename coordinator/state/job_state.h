@@ -95,9 +95,10 @@ struct JobJournal {
   StartNumber first_start;
   // Of its last start, by member; empty: it never started.
   std::map<std::string, Placement> placements;
-  Signatures signatures;           // of its processes; also of earlier places and starts
-  std::set<std::string> left_out;  // hosts that could not run a member of this start
-  NodePairs apart;                 // nodes that could not reach each other in this start
+  Signatures signatures;                 // of its processes; also of earlier places and starts
+  std::set<std::string> left_out;        // hosts that could not run a member of this start
+  std::set<std::string> without_plugin;  // those of them that only lack what its task needs
+  NodePairs apart;                       // nodes that could not reach each other in this start
   JobLaunch launch;
   JobPhase phase = JobPhase::kQueued;
   std::string reason;  // why it is in that phase, for people

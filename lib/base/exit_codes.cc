@@ -1,6 +1,13 @@
 #include "lib/base/exit_codes.h"
 
+#include "absl/strings/cord.h"
+
 namespace muster {
+namespace {
+
+constexpr char kLackOfPlugin[] = "muster.dev/lack-of-plugin";
+
+}  // namespace
 
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
@@ -22,6 +29,16 @@ int ExitCodeOfTask(const absl::Status& status) {
     case absl::StatusCode::kDataLoss: return kExitBadData;
     default: return kExitFailed;
   }
+}
+
+absl::Status LackOfPlugin(absl::string_view message) {
+  absl::Status status = absl::FailedPreconditionError(message);
+  status.SetPayload(kLackOfPlugin, absl::Cord());
+  return status;
+}
+
+bool IsLackOfPlugin(const absl::Status& status) {
+  return status.GetPayload(kLackOfPlugin).has_value();
 }
 
 }  // namespace muster

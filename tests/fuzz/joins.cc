@@ -256,7 +256,7 @@ std::string AnyFrame(Random& random) {
         exited->placement = world.PlacementOf(id.name);
         exited->name = id.name;
         exited->lanes.incarnation = id.incarnation;
-        exited->exit_code = std::vector{0, 1, 64, 65, 78}[Below(random, 5)];
+        exited->exit_code = std::vector{0, 1, 64, 65, 72, 78}[Below(random, 6)];
       }
       if (auto* ask = std::get_if<SignMember>(&said); ask && Below(random, 4) > 0) {
         const MemberId id = Id(Below(random, 2));

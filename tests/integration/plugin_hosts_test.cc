@@ -1,6 +1,7 @@
 // Tasks of plug-ins on the hosts of a cluster and of `muster run`, as docs/plugins.md has it: the
-// bits are those of `muster train`; a host without the plug-in and one with another build of it are
-// named; what a task prepares is made once on each machine, and the job says how far it is.
+// bits are those of `muster train`; a host without the plug-in is left out, and one with another
+// build of it named; what a task prepares is made once on each machine, and the job says how far it
+// is.
 #include <signal.h>
 #include <stdlib.h>
 
@@ -28,11 +29,13 @@
 #include "tests/integration/stream_feeds.h"
 #include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
+#include "tests/support/text_of.h"
 
 namespace muster::integration {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -113,10 +116,10 @@ class PluginHostsTest : public testing::Test {
                                        absl::StrCat(slots), "--plugins", plugins});
     ASSERT_FALSE(cluster_->url().empty()) << cluster_->up().output();
   }
-  // Of one slot. Without a folder it finds none.
+  // Without a folder it finds none.
   void Join(const std::string& host, const std::string& plugins,
-            const std::function<bool()>& before = {}) {
-    std::vector<std::string> options = {"--slots", "1"};
+            const std::function<bool()>& before = {}, int slots = 1) {
+    std::vector<std::string> options = {"--slots", absl::StrCat(slots)};
     if (!plugins.empty()) options.insert(options.end(), {"--plugins", plugins});
     agent_ = cluster_->Join(host, options, "", before);
     agent_name_ = host;
@@ -279,12 +282,29 @@ TEST_F(PluginHostsTest, TheLinesOfThePageGiveTheBitsOfTrain) {
   ExpectNoChildren();
 }
 
-TEST_F(PluginHostsTest, AHostThatMayNotUseThePluginSaysSoInOneSentence) {
+TEST_F(PluginHostsTest, WhereAHostMayNotUseThePluginTheJobGoesOnElsewhere) {
+  const std::string digest = DigestOfTrain(Spec(48));
+  ASSERT_NO_FATAL_FAILURE(Begin(/*slots=*/2, plugins_));
+  Join("b", "", {}, /*slots=*/4);
+  ASSERT_NO_FATAL_FAILURE(Submit("rows", Spec(48)));  // where most room is: on host b
+  ExpectDone("rows", digest);
+  const std::string events = TextOf(cluster_dir_ + "/logs/coordinator.log");  // of the job, too
+  EXPECT_THAT(events, ContainsRegex("host b is left out for this job: worker-[01] ended with exit "
+                                    "code 72 \\(its host lacks the plug-in\\): task: 'mlp' is "
+                                    "unknown"));
+  ExpectThatAllEnd();
+  ExpectMembersOn({"a", "b"}, "rows");
+}
+
+TEST_F(PluginHostsTest, WhereTooFewHostsMayUseThePluginTheJobSaysSoInOneSentence) {
   ASSERT_NO_FATAL_FAILURE(Begin(/*slots=*/1, plugins_));
   Join("b", "");
   ASSERT_NO_FATAL_FAILURE(Submit("without", Spec(12)));
   ExpectFailed("without", kExitBadConfiguration,
-               AllOf(HasSubstr("task: 'mlp' is unknown; there are code-lm"),
+               AllOf(StartsWith("what task mlp needs of a folder of plug-ins is missing on b, and "
+                                "too few hosts are left"),
+                     HasSubstr("ended with exit code 72 (its host lacks the plug-in): task: 'mlp' "
+                               "is unknown; there are code-lm"),
                      HasSubstr("and this host has no folder of plug-ins (--plugins)")));
   EndAgent();
   const std::string writable = folder_ / "writable";

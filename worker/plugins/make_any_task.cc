@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_join.h"
+#include "lib/base/exit_codes.h"
 #include "lib/base/memory_cgroup.h"
 #include "lib/base/status.h"
 #include "lib/task/registry.h"
@@ -31,7 +32,7 @@ absl::Status NoSuchTask(const std::string& name, const std::vector<std::string>&
     absl::StrAppend(&text, ", and no plug-in in ", absl::StrJoin(folders, ", "), " brings it");
   else
     absl::StrAppend(&text, "; of the plug-ins, ", absl::StrJoin(found.refused, "; "));
-  return absl::FailedPreconditionError(text);
+  return LackOfPlugin(text);
 }
 
 absl::Status HasChanged(const std::string& what) {
@@ -92,9 +93,11 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
           absl::StrCat("parameters.file: is missing; task ", info.name,
                        " needs the name of a file in a folder of --plugins"));
     absl::StatusOr<OperatorFile> found = FindOperatorFile(*name, folders, MostBytesOfModelFile());
-    if (!found.ok())
-      return absl::FailedPreconditionError(
-          absl::StrCat("parameters.file: ", found.status().message()));
+    if (!found.ok()) {
+      const std::string why = absl::StrCat("parameters.file: ", found.status().message());
+      return absl::IsNotFound(found.status()) ? LackOfPlugin(why)
+                                              : absl::FailedPreconditionError(why);
+    }
     made.plugin = absl::StrCat(*name, " sha256:", found->hash);
     if (!IsOfThisJob(made, preparing)) return HasChanged(found->path);
     preparing.enters(absl::StrCat("task ", info.name, " with ", found->path));
@@ -119,7 +122,7 @@ absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
     return MakeOurs(*info, training, part, plugin_folders, preparing, std::move(spool));
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders, preparing.enters);
-  if (!found.ok()) return absl::FailedPreconditionError(found.status().message());
+  if (!found.ok()) return LackOfPlugin(found.status().message());
   for (const PluginTask& plugin : found->tasks)
     if (plugin.type.info.name == training.task)
       return MakeOf(plugin, training, part, preparing, std::move(spool));

@@ -21,12 +21,12 @@ struct MadeTask {
 };
 
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.
-// kFailedPrecondition: there is none of that name, with what each plug-in brings or why it brings
-// nothing; or bad parameters. kInvalidArgument, kDataLoss: bad data.
-// kAborted: the plug-in or model file is another one than Preparing::plugin, or than the one that
-// this process has loaded; a process that starts now takes the new one for all.
-// `part`: kTraining, or kValidation, where the job has any. `spool`: as TaskOptions has it. Errors
-// as of PrepareTask, too.
+// kFailedPrecondition: bad parameters; or, as LackOfPlugin, there is none of that name, with what
+// each plug-in brings or why it brings nothing, or this host has no such model file.
+// kInvalidArgument, kDataLoss: bad data. kAborted: the plug-in or model file is another one than
+// Preparing::plugin, or than the one that this process has loaded; a process that starts now takes
+// the new one for all. `part`: kTraining, or kValidation, where the job has any. `spool`: as
+// TaskOptions has it. Errors as of PrepareTask, too.
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
                                      const Preparing& preparing = {},

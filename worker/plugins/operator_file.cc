@@ -81,12 +81,13 @@ absl::StatusOr<OperatorFile> FindOperatorFile(const std::string& name,
         "the folder"));
   OperatorFile file;
   for (const std::string& folder : folders) {
-    MUSTER_RETURN_IF_ERROR(CheckOperatorFolder(folder));
+    if (const absl::Status may = CheckOperatorFolder(folder); !may.ok())
+      return absl::NotFoundError(may.message());
     if (file.path.empty() && IsThere(absl::StrCat(folder, "/", name)))
       file.path = absl::StrCat(folder, "/", name);
   }
   if (file.path.empty())
-    return absl::InvalidArgumentError(absl::StrCat(
+    return absl::NotFoundError(absl::StrCat(
         "there is no ", quoted,
         folders.empty() ? ": this host has no folder of plug-ins (--plugins), and other files are "
                           "not read"

@@ -32,7 +32,8 @@ struct OperatorFile {
 };
 
 // `name` has no folder in it; the first of the folders that has such a file counts.
-// kInvalidArgument: there is none, or it cannot be read, or has more than `most_bytes`.
+// kNotFound: there is none, or a folder may not be used. kInvalidArgument: it is no name, the file
+// cannot be read, or has more than `most_bytes`.
 absl::StatusOr<OperatorFile> FindOperatorFile(const std::string& name,
                                               const std::vector<std::string>& folders,
                                               uint64_t most_bytes);

@@ -55,7 +55,7 @@ std::optional<Quit> WhyNotThisJob(const JobIs& job, const ExchangeOptions& optio
 }
 
 Quit EndAfter(const TrainFailed& failed) {
-  const int code = ExitCodeOfTask(failed.why);
+  const int code = IsLackOfPlugin(failed.why) ? kExitNoPlugin : ExitCodeOfTask(failed.why);
   return {code, EndsItsJob(code) ? std::string(failed.why.message()) : failed.why.ToString()};
 }
 

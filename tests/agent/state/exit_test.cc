@@ -26,6 +26,7 @@ TEST(Exit, MeansAndIsCalled) {
       {{.code = 64}, ExitMeaning::kHopeless, "exit code 64 (bad configuration)"},
       {{.code = 65}, ExitMeaning::kHopeless, "exit code 65 (bad data)"},
       {{.code = 69}, ExitMeaning::kHopeless, "exit code 69 (another process has taken its place)"},
+      {{.code = 72}, ExitMeaning::kHopeless, "exit code 72 (its host lacks the plug-in)"},
       {{.code = 78},
        ExitMeaning::kHopeless,
        "exit code 78 (its numeric environment or version does not fit)"},

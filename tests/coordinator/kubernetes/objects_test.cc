@@ -66,7 +66,7 @@ TEST(Objects, WhatIsMadeBearsTheJobItsLabelsAndOurExitCodes) {
   EXPECT_EQ(job["completions"], 3);
   EXPECT_EQ(job["podReplacementPolicy"], "Failed");
   EXPECT_EQ(job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"],
-            nlohmann::json({64, 65, 66, 67, 78}));
+            nlohmann::json({64, 65, 66, 67, 72, 78}));
   EXPECT_EQ(job["podFailurePolicy"]["rules"][1]["onExitCodes"]["values"], nlohmann::json({75}));
   EXPECT_FALSE(job.contains("suspend")) << "that is Kueue's";
   const nlohmann::json& pod = job["template"];

@@ -82,6 +82,7 @@ JobJournal EverythingSet() {
   job.signatures = {{{1, 2}, {PlacementNumber(77), "host-a", "00ff"}},
                     {{3, ~0ull}, {PlacementNumber(70), "host-b", "ff00"}}};
   job.left_out = {"host-b", "host-c"};
+  job.without_plugin = {"host-c"};
   job.apart = {{"node-a", "node-b"}, {"node-a", "node-c"}};
   job.launch = {.number = (int64_t{3} << 32) + 1, .is_elastic = true, .hosts = 4};
   job.recorded = Step(9);
@@ -126,6 +127,7 @@ void ExpectSame(const JobJournal& a, const JobJournal& b) {
   EXPECT_EQ(a.placements, b.placements);
   EXPECT_EQ(a.signatures, b.signatures);
   EXPECT_EQ(a.left_out, b.left_out);
+  EXPECT_EQ(a.without_plugin, b.without_plugin);
   EXPECT_EQ(a.apart, b.apart);
   EXPECT_EQ(a.launch, b.launch);
   EXPECT_EQ(a.recorded, b.recorded);

@@ -53,8 +53,8 @@ class HostsTest : public testing::Test {
     exited.cause = "exit code " + std::to_string(code);
     return exited;
   }
-  ProcessExited GaveUp(const std::string& name) const {
-    ProcessExited exited = ExitOf(name, 1);
+  ProcessExited GaveUp(const std::string& name, int code = kExitFailed) const {
+    ProcessExited exited = ExitOf(name, code);
     exited.gave_up = true;
     return exited;
   }
@@ -74,17 +74,17 @@ class HostsTest : public testing::Test {
   }
 
   // "other" fails a member of the job, which then runs without it, and then one of "next".
-  void OtherFailsTwoJobs() {
+  void OtherFailsTwoJobs(int code = kExitFailed) {
     desk_.Give(AgentUp{HelloOf("third", 4)});
     Train();
-    desk_.Give(AgentSays{GaveUp("worker-2")});
+    desk_.Give(AgentSays{GaveUp("worker-2", code)});
     desk_.Activate({kA, kB});
     ASSERT_EQ(desk_.Job().phase, JobPhase::kRunning);
     desk_.Give(Submit{"next", SpecOf(4, 4)});
     desk_.Give(Submit{"small", SpecOf(1, 1)});
     ASSERT_THAT(PlacesIn(desk_.Job("next")), Contains("other/worker-3"));
     desk_.Give(AgentUp{HelloOf("fourth", 8)});
-    ProcessExited exited = GaveUp("worker-3");
+    ProcessExited exited = GaveUp("worker-3", code);
     exited.job = "next";
     exited.start = desk_.StartOf("next");
     desk_.Give(AgentSays{exited});
@@ -350,6 +350,85 @@ TEST_F(HostsTest, AHostThatFailsSeveralJobsIsLeftOutForAllUntilAPersonLetsItBack
   EXPECT_THAT(again.Drain<PersistLeftOut>().at(0).hosts, IsEmpty());
   again.Give(Submit{"free", SpecOf(2, 2)});
   EXPECT_THAT(PlacesIn(again.Job("free")), ElementsAre("other/worker-0", "other/worker-1"));
+}
+
+TEST_F(HostsTest, AHostWithoutThePluginIsLeftOutForThatStartOfTheJob) {
+  desk_.Give(AgentUp{HelloOf("third", 4)});
+  Train();
+  desk_.Give(AgentSays{GaveUp("worker-2", kExitNoPlugin)});
+  EXPECT_THAT(desk_.Job().left_out, ElementsAre("other"));
+  EXPECT_THAT(desk_.Job().without_plugin, ElementsAre("other"));
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains("third/worker-2"));
+  EXPECT_THAT(desk_.Drain<Announce>(),
+              Contains(testing::Field(&Announce::text,
+                                      "host other is left out for this job: worker-2 ended with "
+                                      "exit code 72")));
+  // The next start knows nothing of that: somebody may have put it there.
+  desk_.Give(AgentSays{ExitOf("worker-0", kExitBadConfiguration)});
+  ASSERT_EQ(desk_.Job().phase, JobPhase::kFailed);
+  desk_.Give(Submit{"job", SpecOf(2, 8)});
+  EXPECT_THAT(desk_.Job().left_out, IsEmpty());
+  EXPECT_THAT(desk_.Job().without_plugin, IsEmpty());
+  EXPECT_THAT(PlacesIn(desk_.Job()), Contains(HasSubstr("other/")));
+}
+
+// However many hosts lack it: they are no sign that it is the job.
+TEST(HostsWithoutAPlugin, AreLeftOutUntilNoneIsLeftAndTheJobEndsWithWhatToDo) {
+  Desk desk({}, /*slots=*/1);
+  for (const char* host : {"a", "b", "c", "d"}) desk.Give(AgentUp{HelloOf(host, 1)});
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  std::set<std::string> tried;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_NE(desk.Job().phase, JobPhase::kFailed) << desk.Job().reason;
+    tried.insert(desk.Job().placements.at("worker-0").host.value());
+    ASSERT_EQ(tried.size(), static_cast<size_t>(i) + 1) << "each host once";
+    desk.Give(AgentSays{{.job = "job",
+                         .start = desk.StartOf(),
+                         .name = "worker-0",
+                         .exit_code = kExitNoPlugin,
+                         .cause = "exit code 72 (its host lacks the plug-in): task: 'mlp' is "
+                                  "unknown",
+                         .gave_up = true}});
+  }
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed);
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitBadConfiguration);
+  EXPECT_EQ(desk.Job().reason,
+            "what task counting needs of a folder of plug-ins is missing on a, b, c, d, host, and "
+            "too few hosts are left: put it into a folder there, and name that where Muster is "
+            "started (--plugins FOLDER); worker-0 ended with exit code 72 (its host lacks the "
+            "plug-in): task: 'mlp' is unknown");
+}
+
+TEST(HostsWithoutAPlugin, AreNotAmongThreeThatFailAlike) {
+  Desk desk({}, /*slots=*/1);
+  for (const char* host : {"a", "b", "c", "d", "e", "f"}) desk.Give(AgentUp{HelloOf(host, 1)});
+  desk.Give(Submit{"job", SpecOf(1, 1)});
+  const auto ends = [&](int code) {
+    desk.Give(AgentSays{{.job = "job",
+                         .start = desk.StartOf(),
+                         .name = "worker-0",
+                         .exit_code = code,
+                         .cause = "exit code",
+                         .gave_up = code == kExitNoPlugin}});
+  };
+  for (const int code : {kExitNoPlugin, kExitBadData, kExitNoPlugin, kExitBadData}) {
+    ends(code);
+    ASSERT_NE(desk.Job().phase, JobPhase::kFailed) << code << ": " << desk.Job().reason;
+  }
+  EXPECT_EQ(desk.Job().left_out.size(), 4u);
+  EXPECT_EQ(desk.Job().without_plugin.size(), 2u);
+  ends(kExitBadData);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kFailed) << "the third";
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitBadData);
+}
+
+// Jobs of other tasks run there.
+TEST_F(HostsTest, AHostThatLacksPluginsOfSeveralJobsIsTakenByOthers) {
+  OtherFailsTwoJobs(kExitNoPlugin);
+  NextRuns();
+  EXPECT_THAT(desk_.Drain<PersistLeftOut>(), IsEmpty());
+  desk_.Give(Submit{"later", SpecOf(1, 20)});
+  EXPECT_THAT(PlacesIn(desk_.Job("later")), Contains(HasSubstr("other/")));
 }
 
 TEST_F(HostsTest, WhyAHostIsLeftOutNamesToEachJobItselfOnly) {

@@ -3,6 +3,7 @@
 #include <sysexits.h>
 
 #include "gtest/gtest.h"
+#include "lib/base/status.h"
 
 namespace muster {
 namespace {
@@ -39,16 +40,27 @@ TEST(ExitCodes, AreThoseOfSysexits) {
   EXPECT_EQ(kExitDone, EX_OK);
   EXPECT_EQ(kExitBadConfiguration, EX_USAGE);
   EXPECT_EQ(kExitBadData, EX_DATAERR);
+  EXPECT_EQ(kExitNoPlugin, EX_OSFILE);
   EXPECT_EQ(kExitLater, EX_TEMPFAIL);
   EXPECT_EQ(kExitOtherEnvironment, EX_CONFIG);
 }
 
-TEST(ExitCodes, ThreeAreHopeless) {
-  for (const int code : {kExitBadConfiguration, kExitBadData, kExitOtherEnvironment})
+TEST(ExitCodes, FourAreHopeless) {
+  for (const int code : {kExitBadConfiguration, kExitBadData, kExitNoPlugin, kExitOtherEnvironment})
     EXPECT_TRUE(EndsItsJob(code)) << code;
   for (const int code :
        {kExitDone, kExitFailed, kExitStopped, kExitReplaced, kExitLater, kExitTerminated, 2, 127})
     EXPECT_FALSE(EndsItsJob(code)) << code;
+}
+
+// Whoever has no job, as `muster check`, is told that its words are wrong.
+TEST(ExitCodes, ALackOfAPluginIsAMarkedStatus) {
+  const absl::Status lack = Prefix("validation", LackOfPlugin("task: 'mlp' is unknown"));
+  EXPECT_TRUE(IsLackOfPlugin(lack));
+  EXPECT_EQ(lack.message(), "validation: task: 'mlp' is unknown");
+  EXPECT_EQ(ExitCodeOfTask(lack), kExitBadConfiguration);
+  EXPECT_FALSE(IsLackOfPlugin(absl::FailedPreconditionError("parameters.hidden: is no number")));
+  EXPECT_FALSE(IsLackOfPlugin(absl::OkStatus()));
 }
 
 }  // namespace

@@ -9,10 +9,12 @@
 #include <iterator>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/exit_codes.h"
 #include "tests/worker/plugins/odd_task.h"
 #include "worker/plugins/make_any_task.h"
 #include "worker/plugins/operator_file.h"
@@ -365,6 +367,27 @@ TEST_F(MakeAnyTaskTest, WhatNobodyBringsIsToldWithWhatThereIs) {
                                         folder_));
   std::ofstream(folder_ + "/z.so") << "none";
   EXPECT_THAT(Refusal("mlp"), HasSubstr("z.so: it cannot be loaded"));
+}
+
+// Another host may have it; a job that is wrong is wrong everywhere.
+TEST_F(MakeAnyTaskTest, WhatThisHostLacksIsToldFromWhatIsWrong) {
+  Put("NONE", "a.so");
+  const auto lacks = [](const std::string& task, ParameterValues parameters,
+                        const std::string& folder) {
+    TrainingSpec training;
+    training.task = task;
+    training.parameters = std::move(parameters);
+    const absl::Status why = MakeAnyTask(training, DataPart::kTraining, {folder}).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(why)) << why;
+    return IsLackOfPlugin(why);
+  };
+  EXPECT_TRUE(lacks("mlp", {}, folder_));
+  EXPECT_TRUE(lacks("odd", {}, folder_ + "/nowhere"));
+  EXPECT_FALSE(lacks("odd", {{"does", int64_t{3}}}, folder_));
+  EXPECT_TRUE(lacks("torchscript", {{"file", std::string("net.pt")}}, folder_));
+  EXPECT_TRUE(lacks("torchscript", {{"file", std::string("net.pt")}}, folder_ + "/nowhere"));
+  EXPECT_FALSE(lacks("torchscript", {{"file", std::string("../net.pt")}}, folder_));
+  EXPECT_FALSE(lacks("torchscript", {}, folder_));
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ std::string LoggedOf(const Quit& quit) {
 
 // Its agent takes the first error for the cause, which becomes the job's reason.
 TEST(LogLeaving, WhatEndsTheJobOrIsAFailureIsAnError) {
-  for (const int code : {kExitFailed, kExitBadConfiguration, kExitBadData, kExitOtherEnvironment})
+  for (const int code :
+       {kExitFailed, kExitBadConfiguration, kExitBadData, kExitNoPlugin, kExitOtherEnvironment})
     EXPECT_THAT(LoggedOf({code, "its data differs"}),
                 EndsWith(" error muster-worker worker-1 its data differs\n"));
 }
@@ -39,6 +40,15 @@ TEST(LogLeaving, WhoeverWasToldToGoHasNotFailed) {
        {kExitDone, kExitNotFinite, kExitStopped, kExitReplaced, kExitLater, kExitTerminated})
     EXPECT_THAT(LoggedOf({code, "job j is done"}),
                 EndsWith(" info muster-worker worker-1 leaving: job j is done\n"));
+}
+
+TEST(EndAfter, AHostWithoutThePluginIsTheFaultOfNeitherJobNorData) {
+  const Quit lacks = EndAfter({LackOfPlugin("task: 'mlp' is unknown")});
+  EXPECT_EQ(lacks.exit_code, kExitNoPlugin);
+  EXPECT_EQ(lacks.reason, "task: 'mlp' is unknown");
+  EXPECT_EQ(EndAfter({absl::FailedPreconditionError("seed: is no number")}).exit_code,
+            kExitBadConfiguration);
+  EXPECT_EQ(EndAfter({absl::DataLossError("rows.csv: ends amid a row")}).exit_code, kExitBadData);
 }
 
 }  // namespace
