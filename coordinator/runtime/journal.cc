@@ -269,6 +269,8 @@ struct Writer {
   void operator()(const PersistMeasure& change) {
     batch.Put(kLedger, LedgerKey(change.job, kMeasure, change.fact.lineage, change.fact.step),
               EncodeMeasureFact(change.fact));
+    if (!change.last.empty())
+      TailOf(change.job).measured = {change.fact.lineage, change.would_be_brought_by, change.last};
   }
 
   void operator()(const PersistStream& change) {
@@ -557,8 +559,10 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
   recovered.recorded[job.id] = job.recorded;
   if (job.lineages.empty()) return absl::OkStatus();
   if (Ended(job.phase) && !CanGoOn(job.phase)) {
-    // Of the end of such a job something may not be written yet (MeasuresToSave).
-    if (BestRuleOf(job.spec).wanted()) {
+    // Of the end of such a job something may not be written yet (MeasuresToSave). Where it is made
+    // longer, a step may bring what a follower measured of its last state.
+    const bool may_bring = job.phase == JobPhase::kDone && FollowersOf(job.spec.training) > 0;
+    if (BestRuleOf(job.spec).wanted() || may_bring) {
       MUSTER_ASSIGN_OR_RETURN(recovered.recent[job.id], LoadRecent(job, job.recorded));
     }
     return absl::OkStatus();
@@ -720,24 +724,41 @@ absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lin
 
 // Along the ancestry; and what the last rewind voided, as far as it is not done again.
 // Of all lineages: what was measured of a voided state is compared with what is measured again.
-// The one that state(next) has not learned of yet comes last, and so stays, however old it is.
+// That of state(next), where it is the last one, and the one that it has not learned of yet come
+// last, and so stay, however old they are.
 absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
                                 RecentSteps& recent) const {
   const std::optional<Step> outstanding =
       job.environment ? OutstandingIn(job.spec.training, job.environment->samples, next)
                       : std::nullopt;
-  std::optional<MeasureFact> wanted;
+  std::map<Step, MeasureFact> wanted;
   const std::string prefix = LedgerPrefix(job.id, kMeasure);
-  MUSTER_RETURN_IF_ERROR(
-      ScanLedger(*kv_, job.id, prefix, PrefixEnd(prefix), "measure", DecodeMeasureFact,
-                 [&](LineageNumber lineage, Step step, const MeasureFact& fact) {
-                   if (step >= oldest) recent.Add(fact);
-                   if (step == outstanding && OnAncestry(job.lineages, lineage, step))
-                     wanted = fact;
-                   return absl::StatusOr<bool>(true);
-                 }));
-  if (wanted) recent.Add(*wanted);
+  MUSTER_RETURN_IF_ERROR(ScanLedger(
+      *kv_, job.id, prefix, PrefixEnd(prefix), "measure", DecodeMeasureFact,
+      [&](LineageNumber lineage, Step step, const MeasureFact& fact) {
+        if (step >= oldest) recent.Add(fact);
+        if ((step == outstanding || step == next) && OnAncestry(job.lineages, lineage, step))
+          wanted[step] = fact;
+        return absl::StatusOr<bool>(true);
+      }));
+  for (const auto& [step, fact] : wanted) recent.Add(fact);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<MeasureFact>> Journal::FactOf(const JobJournal& job,
+                                                           Step state) const {
+  std::optional<MeasureFact> found;
+  for (auto l = job.lineages.rbegin(); l != job.lineages.rend() && !found; ++l) {
+    if (!OnAncestry(job.lineages, l->number, state)) continue;
+    MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job.id, LedgerKey(job.id, kMeasure, l->number, state),
+                                      LedgerKey(job.id, kMeasure, l->number, state + 1), "measure",
+                                      DecodeMeasureFact,
+                                      [&](LineageNumber, Step, const MeasureFact& fact) {
+                                        found = fact;
+                                        return absl::StatusOr<bool>(true);
+                                      }));
+  }
+  return found;
 }
 
 absl::StatusOr<StreamRows> Journal::StreamOf(const std::string& job) const {
@@ -781,7 +802,7 @@ absl::StatusOr<RecentSteps> Journal::LoadRecent(const JobJournal& job, Step next
         ScanFingerprints(job.id, l->number, first + 1, end + 1, recent.fingerprints));
     end = std::min(end, l->fork);
   }
-  if (FollowersOf(job.spec.training) > 0)
+  if (job.spec.training.validation.wanted())
     MUSTER_RETURN_IF_ERROR(LoadFacts(job, oldest, next, recent));
   const LineageNumber before = job.lineages.back().parent;
   if (before == LineageNumber(0)) return recent;

@@ -376,6 +376,7 @@ void ReadJob(FieldReader& read, JobJournal& job) {
     read.Number("enough_at", number);
     job.ending.enough_at = Step(number);
   }
+  if (read.Find("unmeasured") != nullptr) read.Text("unmeasured", job.ending.unmeasured);
   read.Number("next_command", job.next_command);
   read.Number("views", job.views);
   read.Number("recoveries", job.recoveries);
@@ -559,6 +560,7 @@ std::string EncodeJob(const JournalEntry& entry) {
     fields["accepted"] = EncodeEnvironment(job.accepted->environment);
     fields["accepted_by"] = job.accepted->by;
   }
+  if (!job.ending.unmeasured.empty()) fields["unmeasured"] = job.ending.unmeasured;
   if (job.ending.enough_at) fields["enough_at"] = absl::StrCat(job.ending.enough_at->value());
   if (job.ending.stop_at) fields["stop_at"] = absl::StrCat(job.ending.stop_at->value());
   return EncodeFields(fields);

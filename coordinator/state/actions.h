@@ -211,9 +211,12 @@ struct PersistFingerprint {
   Step step;
   FingerprintPart value;
 };
-struct PersistMeasure {  // what a follower measured
+struct PersistMeasure {  // what a follower measured, or of the last state a worker
   std::string job;
   MeasureFact fact;
+  // Of the last state: what it tells people, since no record does, and the step that would.
+  std::vector<Measure> last{};
+  Step would_be_brought_by{};
 };
 // Of a job's stream, all in one write: rows of segments that are new or longer, by their numbers;
 // of those that were trimmed there is none any more; and the mark.

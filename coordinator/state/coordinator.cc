@@ -47,7 +47,7 @@ Coordinator::Coordinator(std::string cluster, TermNumber term, Settings settings
     if (journal.deleting) to_delete_.push_back(id);
     if (StoredJob* job = jobs_.AtRest(id); job != nullptr) {
       if (!journal.deleting) DoAll(MeasuresToSave(journal, job->manifests, job->recent));
-      if (!CanGoOn(journal.phase)) job->recent = {};
+      if (!CanGoOn(journal.phase)) job->recent.KeepOnlyFactOf(job->recorded);
       continue;
     }
     for (const auto& [name, placement] : journal.placements)

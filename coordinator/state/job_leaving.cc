@@ -220,7 +220,8 @@ void JobRun::EndIfNobodyIsLeftToStop() {
   const JobEnding& ending = journal_.ending;
   const bool lacks_members = WhoHasNotJoined().has_value();
   const bool waits_for_room =
-      ending.stop_asked && !reattachment_ && (lacks_members || !WaitsForMeasure().empty()) &&
+      ending.stop_asked && !reattachment_ && !AwaitsLastMeasure() &&
+      (lacks_members || !WaitsForMeasure().empty()) &&
       std::any_of(journal_.placements.begin(), journal_.placements.end(), [&](const auto& entry) {
         return !entry.second.host.has_value() && entry.second.role != Role::kReader &&
                (lacks_members || entry.second.role == Role::kFollower);
@@ -335,6 +336,7 @@ void JobRun::StopWhenLate() {
   ending.gives_way = false;
   ending.is_urgent = ending.is_late = true;
   if (!stops_already) stops_since_ = now_;
+  if (AwaitsLastMeasure() && journal_.resumes) return EndUnmeasured(WhyItIsLate());
   if (!journal_.view || journal_.resumes) return End(JobPhase::kFailed, WhyItIsLate(), kExitFailed);
   SetPhase(JobPhase::kStopping, absl::StrCat("stops after a checkpoint: ", WhyItIsLate()));
   GiveCommands();
@@ -360,6 +362,7 @@ void JobRun::On(const GiveWay& give_way) {
   journal_.ending.gives_way = true;
   journal_.ending.is_urgent = give_way.is_urgent;
   stops_since_ = now_;
+  if (AwaitsLastMeasure() && journal_.resumes) return EndUnmeasured(give_way.why);
   if (!journal_.view || journal_.resumes) {
     Say("state", absl::StrCat("gives up its places: ", give_way.why));
     return End(JobPhase::kStopped, give_way.why, kExitLater);

@@ -1,4 +1,5 @@
 // What a follower measures of a started job's states, and what waits for it (docs/decisions/0111).
+// Of the last state whoever measures it (docs/decisions/0120).
 #include <algorithm>
 #include <cstdint>
 
@@ -54,33 +55,63 @@ const Manifest* JobRun::CommittedAt(Step state) const {
 
 // Of a start that goes back to an older state it is not known yet which states count.
 const Manifest* JobRun::ToMeasure() const {
-  if (!HasFollower() || journal_.resumes || journal_.lineages.empty()) return nullptr;
+  if (journal_.resumes || journal_.lineages.empty()) return nullptr;
+  const bool awaits_last = AwaitsLastMeasure();
+  if (!HasFollower()) return awaits_last ? CommittedAt(EndStep()) : nullptr;
   const Manifest* newest = nullptr;
   for (const Manifest& m : checkpoints_.committed()) {
     const bool is_usable = OnAncestry(journal_.lineages, m.lineage, m.step) &&
                            !checkpoints_.IsPassedOver(m.lineage, m.step);
-    if (!is_usable || !IsToBeMeasured(m.step)) continue;
-    if (asked_ == std::pair(m.lineage, m.step)) return &m;  // it is at it
+    const bool is_last = awaits_last && m.step == EndStep();
+    if (!is_usable || (!is_last && !IsToBeMeasured(m.step))) continue;
+    if (asked_ && asked_->lineage == m.lineage && asked_->step == m.step) return &m;  // it is at it
     newest = &m;
   }
   return newest;
 }
 
+// The follower. Without one a worker that has the last state in its memory: the one that is at it
+// already, or else that of the lowest rank.
+std::optional<MemberId> JobRun::WhoMeasures() const {
+  if (HasFollower()) return Follower();
+  const std::optional<View>& view = journal_.view;
+  const bool has_view = view && view->number == journal_.number && !change_ && !reattachment_;
+  if (!has_view || !AwaitsLastMeasure()) return std::nullopt;
+  const ViewMember* first = nullptr;
+  for (size_t i = 0; i < view->members.size(); ++i) {
+    const ViewMember& m = view->members[i];
+    const auto live = membership_.live().find(m.id);
+    if (m.role != Role::kWorker || !view->HasPart(static_cast<int32_t>(i)) ||
+        live == membership_.live().end())
+      continue;
+    if (asked_ && asked_->member == m.id) return m.id;
+    if (live->second.up && (first == nullptr || m.rank < first->rank)) first = &m;
+  }
+  return first == nullptr ? std::nullopt : std::optional(first->id);
+}
+
 // `again`: it has a new session, or is another process.
-void JobRun::AskFollower(bool again) {
-  const std::optional<MemberId> follower = HasFollower() ? Follower() : std::nullopt;
-  const Manifest* manifest = follower ? ToMeasure() : nullptr;
+void JobRun::AskToMeasure(bool again) {
+  const std::optional<MemberId> who = WhoMeasures();
+  if (!who && !HasFollower() && AwaitsLastMeasure()) return;  // a view forms
+  const Manifest* manifest = who ? ToMeasure() : nullptr;
   if (manifest == nullptr) return asked_.reset();
-  const std::pair of{manifest->lineage, manifest->step};
+  const AskedMeasure of{*who, manifest->lineage, manifest->step};
   if (asked_ == of && !again) return;
   asked_ = of;
-  Do(ToMember{*follower,
-              MeasureState{leadership_.term, manifest->lineage, manifest->step, *manifest}});
+  Do(ToMember{*who, MeasureState{leadership_.term, manifest->lineage, manifest->step, *manifest}});
+}
+
+bool JobRun::MayTellMeasures(const MemberId& member) const {
+  if (HasFollower()) return Follower() == member;
+  const auto live = membership_.live().find(member);
+  return journal_.spec.training.validation.wanted() && live != membership_.live().end() &&
+         live->second.member.role == Role::kWorker;
 }
 
 // What was asked by a coordinator before, or is not asked any more since a rewind, is no fault.
 void JobRun::From(const MemberId& member, const Measured& told) {
-  if (!journal_.environment || Follower() != member)
+  if (!journal_.environment || !MayTellMeasures(member))
     return Evict(member, "it tells a measure, and is no follower");
   const size_t floats = FloatsOf(MetricsIn(journal_.environment->tensors));
   if (told.sums.floats.size() != floats)
@@ -95,22 +126,35 @@ void JobRun::From(const MemberId& member, const Measured& told) {
   const bool is_committed = std::any_of(
       checkpoints_.committed().begin(), checkpoints_.committed().end(),
       [&](const Manifest& m) { return m.lineage == told.lineage && m.step == told.step; });
-  if (counts && known == nullptr && is_committed && IsToBeMeasured(told.step)) {
+  const bool is_wanted =
+      IsToBeMeasured(told.step) || (AwaitsLastMeasure() && told.step == EndStep());
+  if (counts && known == nullptr && is_committed && is_wanted) {
     for (const auto& [key, sums] : ledger_.recent().facts)
       if (key.second == told.step && sums != told.sums)
         Say("state", absl::StrCat(of, "what was measured of it before a rewind"));
     TakeMeasure({told.lineage, told.step, told.sums});
   }
   Do(ToMember{member, AckMeasured{leadership_.term, told.lineage, told.step}});
-  AskFollower(/*again=*/false);
+  AskToMeasure(/*again=*/false);
 }
 
-// It is in the ledger before anybody is told.
+// It is in the ledger before anybody is told. That of the last state no step's record will tell.
 void JobRun::TakeMeasure(const MeasureFact& fact) {
-  Do(PersistMeasure{journal_.id, fact});
+  const bool is_last = AwaitsLastMeasure() && fact.step == EndStep();
+  PersistMeasure persist{journal_.id, fact};
+  if (is_last) {
+    persist.would_be_brought_by = BringerOf(journal_.spec.training.validation, fact.step);
+    persist.last = MeasuresOf(MetricsIn(journal_.environment->tensors), fact.sums);
+  }
+  Do(persist);
   ledger_.Add(fact);
+  if (is_last) {
+    Persist();
+    SayMeasured(fact.step, persist.last);
+  }
   SaveMeasures();
-  PruneCheckpoints();
+  // What was best so far stays until the last state is known to be readable.
+  if (!is_last) PruneCheckpoints();
   GiveMeasures();
   TryCommit();
   EndWhenDone();
@@ -132,15 +176,16 @@ void JobRun::PruneCheckpoints() {
 void JobRun::From(const MemberId& member, const MeasureFailed& failed) {
   if (Follower() != member) return Evict(member, "it says what a follower says, and is none");
   const Manifest* manifest = ToMeasure();
-  if (asked_ == std::pair(failed.lineage, failed.step)) asked_.reset();
+  if (asked_ == AskedMeasure{member, failed.lineage, failed.step}) asked_.reset();
   if (manifest == nullptr || manifest->lineage != failed.lineage || manifest->step != failed.step)
-    return AskFollower(/*again=*/false);  // it is not needed any more
+    return AskToMeasure(/*again=*/false);  // it is not needed any more
   if (!failed.damaged) return Evict(member, absl::StrCat("it could not measure: ", failed.reason));
+  if (failed.step == EndStep()) return CannotReadBack(Manifest(*manifest), failed.reason);
   checkpoints_.PassOver(*manifest);
   Say("checkpoint", absl::StrCat("the checkpoint of step ", failed.step.value(),
                                  " is damaged and is passed over: ", failed.reason, " (found by ",
                                  member.name, ")"));
-  AskFollower(/*again=*/false);
+  AskToMeasure(/*again=*/false);
   if (asked_ || !journal_.view || finishes_since_) return;
   looks_at_measured_ = true;
 }
@@ -165,6 +210,7 @@ void JobRun::GiveMeasures() {
   for (const auto& [of, fact] : ledger_.recent().facts) {
     const Step step = of.second;
     if (!OnAncestry(journal_.lineages, of.first, step) ||
+        !IsMeasuredIn(training, SampleCount(), step) ||  // that of an end before: no step brings it
         BringerOf(training.validation, step) < first || !given.insert(step).second)
       continue;
     Do(ToMember{to, GiveMeasure{leadership_.term, view->number, journal_.lineages.back().number,
@@ -298,6 +344,7 @@ void JobRun::RetryMeasured() {
 std::optional<Step> JobRun::WaitsForMeasureOf() const {
   if (!HasFollower() || !journal_.environment || Ended(journal_.phase)) return std::nullopt;
   const Step open = ledger_.recorded();
+  if (AwaitsLastMeasure()) return EndStep();
   if (open >= EndStep()) return SavesItsEnd() ? LacksMeasure(EndStep()) : std::nullopt;
   const std::optional<Step> brought = BroughtIn(journal_.spec.training, SampleCount(), open);
   return brought && IsToBeMeasured(*brought) ? brought : std::nullopt;
@@ -305,15 +352,84 @@ std::optional<Step> JobRun::WaitsForMeasureOf() const {
 
 // "step 41 waits for follower-0's measure of step 30"
 std::string JobRun::WaitsForMeasure() const {
+  if (!HasFollower())
+    return AwaitsLastMeasure()
+               ? absl::StrCat("the end waits for ", asked_ ? asked_->member.name : "a worker",
+                              "'s measure of step ", EndStep().value())
+               : "";
   const std::optional<Step> measured = WaitsForMeasureOf();
   if (!measured) return "";
   const Step open = ledger_.recorded();
   const Placement* placement = PlacementOf(journal_, kFollowerName);
   const bool has_room = placement == nullptr || placement->host;
-  return absl::StrCat(
-      open >= EndStep() ? "the last checkpoint" : absl::StrCat("step ", open.value()),
-      " waits for ", kFollowerName, "'s measure of step ", measured->value(),
-      has_room ? "" : absl::StrCat("; ", kFollowerName, " waits for a free slot"));
+  return absl::StrCat(AwaitsLastMeasure() ? "the end"
+                      : open >= EndStep() ? "the last checkpoint"
+                                          : absl::StrCat("step ", open.value()),
+                      " waits for ", kFollowerName, "'s measure of step ", measured->value(),
+                      has_room ? "" : absl::StrCat("; ", kFollowerName, " waits for a free slot"));
+}
+
+// ---- the last state
+
+// Whether the cadence has it or not. What a job is stopped at is no end, nor what failed.
+bool JobRun::MeasuresItsEnd() const {
+  const Step end = EndStep();
+  const bool is_end = end == Step(TotalSteps()) || end == journal_.ending.enough_at;
+  return journal_.spec.training.validation.wanted() && is_end && end > Step(0) && SavesItsEnd() &&
+         WhyNotFinite(end).empty();
+}
+
+// All else that the end needs is there, but for the digest, which nothing can take back.
+bool JobRun::AwaitsLastMeasure() const {
+  if (!journal_.environment || !journal_.view || journal_.lineages.empty() || ended() ||
+      finishes_since_ || !journal_.ending.unmeasured.empty())
+    return false;
+  // It is to go on from somewhere else than its end.
+  if (journal_.resumes && journal_.spec.runtime.resume.kind != ResumeKind::kLatest) return false;
+  const Step end = EndStep();
+  return ledger_.recorded() >= end && checkpoints_.IsNewest(journal_.lineages.back().number, end) &&
+         MeasuresItsEnd() && FactOf(end) == nullptr;
+}
+
+// A training that is done is not lost for want of a number, which muster evaluate can still find.
+void JobRun::EndUnmeasured(const std::string& why) {
+  journal_.ending.unmeasured = why;
+  Persist();  // whoever was to measure may not come any more
+  asked_.reset();
+  EndWhenDone();
+}
+
+// Who is at it needs no others. Else it waits for room as long as a job does that lacks a member;
+// one that is to end waits as long as for a last checkpoint.
+void JobRun::EndIfNobodyMeasures() {
+  if (!AwaitsLastMeasure()) return nobody_measures_since_.reset();
+  const JobEnding& ending = journal_.ending;
+  const Settings& settings = leadership_.settings;
+  const bool is_under_way = asked_ && membership_.IsLive(asked_->member);
+  const std::string lacking = is_under_way ? "" : WhoLacksRoom();
+  if (lacking.empty())
+    nobody_measures_since_.reset();
+  else if (!nobody_measures_since_)
+    nobody_measures_since_ = now_;
+  else if (now_ - *nobody_measures_since_ > settings.room_patience)
+    return EndUnmeasured(absl::StrCat("there was no room for ", lacking));
+  if (ending.is_urgent && now_ - stops_since_ > WithTimeForState(settings.stop_patience))
+    EndUnmeasured(ending.is_late ? WhyItIsLate() : "others need its place");
+}
+
+// No restart helps. True: whoever is left measures the last state, or nobody does any more.
+bool JobRun::EndsUnmeasuredWith(const ProcessExited& exited) {
+  if (!journal_.ending.unmeasured.empty()) return digesting_.has_value();
+  if (!AwaitsLastMeasure()) return false;
+  const Role role = RoleOfName(exited.name).value_or(Role::kWorker);
+  const auto& live = membership_.live();
+  const bool has_other = std::any_of(live.begin(), live.end(), [&](const auto& entry) {
+    return entry.second.member.role == Role::kWorker && entry.first.name != exited.name;
+  });
+  const bool is_needed =
+      HasFollower() ? role == Role::kFollower : role == Role::kServer || !has_other;
+  if (is_needed) EndUnmeasured(absl::StrCat(exited.name, " ended: ", exited.cause));
+  return true;
 }
 
 }  // namespace muster::coordinator

@@ -357,7 +357,8 @@ void JobRun::OnJoin(const MemberId& member, const Join& join, bool is_proven) {
   if (is_new) Say("process", absl::StrCat(member.name, " joined"), {{"member", member.name}});
   if (IsInViews(join.role)) TellStream(member);
   Reattach(join);
-  if (join.role == Role::kFollower) AskFollower(/*again=*/true);
+  if (join.role == Role::kFollower || (asked_ && asked_->member == member))
+    AskToMeasure(/*again=*/true);
   if (join.role == Role::kReader) OnReader();
 }
 

@@ -82,8 +82,10 @@ std::vector<Action> JobRun::Handle(const JobInput& input, Time now) {
 StoredJob JobRun::PutToRest() && {
   CountTime();  // one that is put back has not ended
   const bool goes_on = !ended() || CanGoOn(journal_.phase);
-  return {std::move(journal_), ledger_.recorded(),
-          goes_on ? std::move(ledger_).ReleaseRecent() : RecentSteps(), checkpoints_.committed(),
+  const Step recorded = ledger_.recorded();
+  RecentSteps recent = std::move(ledger_).ReleaseRecent();
+  if (!goes_on) recent.KeepOnlyFactOf(recorded);
+  return {std::move(journal_), recorded, std::move(recent), checkpoints_.committed(),
           stream_.rows()};
 }
 
@@ -115,7 +117,9 @@ PlacedJob JobRun::Places() const {
                 .stops = journal_.ending.stop_asked,
                 .devices_each = runtime.devices,
                 .reader_host = runtime.stream.host};
-  if (stands_still_since_ && now_ - *stands_still_since_ > leadership_.settings.room_patience)
+  const bool only_measures = AwaitsLastMeasure();  // and ends without that, where it has no room
+  if (stands_still_since_ && !only_measures &&
+      now_ - *stands_still_since_ > leadership_.settings.room_patience)
     job.lacks = WhoLacksRoom();
   for (const auto& [name, placement] : journal_.placements) {
     if (placement.host)
@@ -127,8 +131,8 @@ PlacedJob JobRun::Places() const {
   }
   job.may_shrink =
       journal_.view && !journal_.resumes && !journal_.ending.stop_asked && !WhoHasNotJoined();
-  job.may_grow =
-      journal_.phase == JobPhase::kRunning && now_ >= grown_ + leadership_.settings.grow_interval;
+  job.may_grow = journal_.phase == JobPhase::kRunning && !only_measures &&
+                 now_ >= grown_ + leadership_.settings.grow_interval;
   return job;
 }
 
@@ -264,6 +268,7 @@ void JobRun::On(const HostLost& lost) {
 }
 
 void JobRun::On(const LaunchFailed& failed) {
+  if (AwaitsLastMeasure()) return EndUnmeasured(failed.reason);
   // A person has stopped it, and nobody is left who could make the last checkpoint.
   if (journal_.ending.stop_asked && !journal_.ending.gives_way)
     return End(JobPhase::kStopped, absl::StrCat("stopped without a checkpoint: ", failed.reason),
@@ -280,6 +285,7 @@ void JobRun::On(const Stop&) {
   }
   if (journal_.ending.stop_asked) return;
   journal_.ending.stop_asked = true;
+  if (AwaitsLastMeasure()) return EndWhenDone();
   if (!journal_.view || journal_.resumes)  // the view is of an earlier start
     return End(JobPhase::kStopped, "stopped before its first step", kExitStopped);
   SetPhase(JobPhase::kStopping, "stops after a checkpoint");
@@ -373,6 +379,7 @@ bool JobRun::EndsWith(const ExitTold& told) {
     LeaveOut(exited);
     return false;
   }
+  if (EndsUnmeasuredWith(exited)) return false;
   if (LacksPlugin(exited)) {
     End(JobPhase::kFailed, WhereItIsMissing(exited), kExitBadConfiguration);
     return true;
@@ -472,6 +479,7 @@ void JobRun::On(const Tick& tick) {
     for (const std::string& told : refusals->TellRest(now_)) Say("process", told);
   LetReaderGo();  // we may have died before that
   EndWhenDone();
+  if (!ended()) EndIfNobodyMeasures();
   if (!ended()) EndIfNobodyIsLeftToStop();
   if (!ended()) StopWhenLate();
   if (!ended()) EndIfStopTakesTooLong();
@@ -492,6 +500,7 @@ void JobRun::HeldUp(Duration time) {
   stops_since_ += time;
   if (cannot_stop_since_) *cannot_stop_since_ += time;
   if (stands_still_since_) *stands_still_since_ += time;
+  if (nobody_measures_since_) *nobody_measures_since_ += time;
 }
 
 JobStatus JobRun::Status() const {

@@ -88,6 +88,14 @@ struct ToBeSaved {
   std::optional<Time> lacks_parts_since{};
 };
 
+// Who was asked what a state of this lineage measures. Not within the class, as above.
+struct AskedMeasure {
+  MemberId member;
+  LineageNumber lineage;
+  Step step;
+  bool operator==(const AskedMeasure&) const = default;
+};
+
 // For people.
 inline constexpr char kWaitsForMembers[] = "waits for its members";
 // Why a reader leaves.
@@ -139,6 +147,7 @@ class JobRun {
   void On(const ExitTold&);
   void On(const SignatureAsked&);
   bool EndsWith(const ExitTold& told);
+  bool EndsUnmeasuredWith(const ProcessExited& exited);
   void LeaveOut(const ProcessExited& exited);
   std::string WhereItIsMissing(const ProcessExited& exited) const;
   void GiveAnotherPlace(const ProcessExited& exited);
@@ -250,7 +259,7 @@ class JobRun {
   void SayRecovery(const std::string& cause, const Planned& planned, int64_t again);
   View ViewOfThisTerm() const;
 
-  // What a follower measures (job_measures.cc).
+  // What a follower measures, and the last state (job_measures.cc).
   bool HasFollower() const;
   const MeasureSums* FactOf(Step measured) const;
   const MeasureSums* FactBroughtBy(const StepRecord& record) const;
@@ -258,7 +267,9 @@ class JobRun {
   bool IsToBeMeasured(Step state) const;
   const Manifest* CommittedAt(Step state) const;
   const Manifest* ToMeasure() const;
-  void AskFollower(bool again);
+  std::optional<MemberId> WhoMeasures() const;
+  void AskToMeasure(bool again);
+  bool MayTellMeasures(const MemberId& member) const;
   void TakeMeasure(const MeasureFact& fact);
   void GiveMeasures();
   KeepRule KeepNow() const;
@@ -275,6 +286,10 @@ class JobRun {
   void MeasuredCommitFailed(const ManifestFailed& failed);
   void RetryMeasured();
   bool MeasuredPartFailed(const MemberId& member, const SegmentFailed& failed);
+  bool MeasuresItsEnd() const;
+  bool AwaitsLastMeasure() const;
+  void EndUnmeasured(const std::string& why);
+  void EndIfNobodyMeasures();
 
   // A stream and its reader (job_stream.cc).
   bool HasStream() const;
@@ -326,6 +341,7 @@ class JobRun {
   void NoteCommands(const StepRecord& record);
   void NoteNotFinite(const StepRecord& record);
   void NoteMeasures(const StepRecord& record);
+  void SayMeasured(Step state, const std::vector<Measure>& measures);
   void SaveMeasures();
   int64_t StepsOfEpochs(int64_t epochs) const;  // of a job whose environment is known
   void NoteLeftOut(const StepRecord& record);
@@ -400,7 +416,9 @@ class JobRun {
   LastCheckpoint last_;
   Time last_checkpoint_;
   std::optional<ToBeSaved> to_be_saved_;  // the last one of which something went wrong
-  std::optional<std::pair<LineageNumber, Step>> asked_;  // what the follower measures
+  std::optional<AskedMeasure> asked_;
+  // There is no room for whoever is to measure the last state.
+  std::optional<Time> nobody_measures_since_;
   bool looks_at_measured_ = false;  // its checkpoint is damaged: the next view begins before it
   // What members said, when the last view formed, that they still write of one; nothing: none has
   // formed since this coordinator came to the job.

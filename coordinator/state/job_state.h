@@ -49,6 +49,9 @@ struct JobEnding {
   std::optional<Step> stop_at;  // a record shows the stop command: members halt at this state
   // A record shows that what is measured has been no better for long enough: likewise.
   std::optional<Step> enough_at{};
+  // Why it ends without the measure of its last state, though it was to have it; empty: it does
+  // not.
+  std::string unmeasured{};
   // Of the final checkpoint; empty until the job has ended with one. While the job waits to go on,
   // of what it reached before.
   std::string digest;

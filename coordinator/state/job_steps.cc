@@ -120,11 +120,13 @@ void JobRun::NoteMeasures(const StepRecord& record) {
   if (last_measured_ && of <= *last_measured_) return;
   last_measured_ = of;
   SaveMeasures();
-  const Step state = record.step - (DelayOf(journal_.spec.training.validation) - 1);
+  SayMeasured(record.step - (DelayOf(journal_.spec.training.validation) - 1), record.measures);
+}
+
+void JobRun::SayMeasured(Step state, const std::vector<Measure>& measures) {
   std::map<std::string, std::string> fields = {{"step", absl::StrCat(state.value())}};
   std::vector<std::string> texts;
-  for (const MetricValue& measured :
-       ValuesOf(MetricsIn(journal_.environment->tensors), record.measures)) {
+  for (const MetricValue& measured : ValuesOf(MetricsIn(journal_.environment->tensors), measures)) {
     const std::string value = measured.value ? absl::StrFormat("%.6g", *measured.value) : "nan";
     texts.push_back(absl::StrCat(measured.metric,
                                  measured.value ? absl::StrCat(" ", value) : " is not finite"));
@@ -355,7 +357,7 @@ void JobRun::On(const ManifestCommitted& committed) {
   SaveMeasures();
   if (may_prune) PruneCheckpoints();
   if (IsSaving(m.step)) to_be_saved_.reset();
-  AskFollower(/*again=*/false);
+  if (HasFollower()) AskToMeasure(/*again=*/false);
   last_checkpoint_ = now_;
   if (m.step == EndStep()) last_.Arrived();
   Say("checkpoint", absl::StrCat("checkpoint of step ", m.step.value(), " is complete"),
@@ -401,7 +403,8 @@ void JobRun::LastFailed(bool write_again, const std::string& what) {
 }
 
 void JobRun::RetryLast() {
-  if (!OnlyTheLastCheckpointIsMissing() || LacksMeasure(EndStep())) return last_.WaitsNoMore();
+  if (!OnlyTheLastCheckpointIsMissing() || LacksMeasure(EndStep()) || AwaitsLastMeasure())
+    return last_.WaitsNoMore();
   const Time since = last_.WaitsSince(now_);
   if (checkpoints_.committing()) return;
   if (!last_.waits_for_retry()) {
@@ -439,6 +442,12 @@ void JobRun::EndWhenDone() {
     return;
   }
   if (!checkpoints_.IsNewest(journal_.lineages.back().number, end)) return;
+  if (AwaitsLastMeasure()) {
+    const JobEnding& ending = journal_.ending;
+    if (ending.stop_asked && !ending.gives_way && !ending.is_late)
+      return EndUnmeasured("the job was stopped first");
+    return AskToMeasure(/*again=*/false);
+  }
   digesting_ = checkpoints_.committed().back();
   Do(ComputeDigest{journal_.id, journal_.start, *digesting_});
 }
@@ -459,6 +468,7 @@ void JobRun::On(const DigestDone& done) {
   const Manifest last = *std::exchange(digesting_, std::nullopt);
   if (done.digest.empty()) return CannotReadBack(last, done.reason);
   journal_.ending.digest = done.digest;
+  if (MeasuresItsEnd()) PruneCheckpoints();
   Finish();
 }
 
@@ -486,7 +496,10 @@ void JobRun::Finish() {
     return End(JobPhase::kFailed, why, kExitNotFinite);
   // Whoever let the job go on with what is not finite is told, too, where it was finite last.
   const std::string spoiled = StateNotFinite();
-  const std::string more = spoiled.empty() ? "" : absl::StrCat("; ", spoiled);
+  const std::string& unmeasured = journal_.ending.unmeasured;
+  const std::string more =
+      absl::StrCat(spoiled.empty() ? "" : "; ", spoiled,
+                   unmeasured.empty() ? "" : "; the last state was not measured: ", unmeasured);
   if (end == journal_.ending.enough_at)
     return End(JobPhase::kDone, absl::StrCat(WhyEnough(), more), kExitDone);
   const bool is_cut_short =

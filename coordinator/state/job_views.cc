@@ -376,7 +376,8 @@ void JobRun::Rewind(Planned& planned, std::optional<Step> lost_measure) {
   }
   Persist();
   asked_.reset();
-  AskFollower(/*again=*/false);
+  j.ending.unmeasured.clear();
+  AskToMeasure(/*again=*/false);
   if (begins || j.lineages.size() == 1) return;
   const std::string why =
       lost_measure ? absl::StrCat("of the state of step ", lost_measure->value(),
@@ -448,6 +449,7 @@ void JobRun::Activate() {
   }
   GiveCommands();
   GiveMeasures();
+  AskToMeasure(/*again=*/!HasFollower());
   TrimStream();  // the start before may have ended between a checkpoint and its trim
 }
 

@@ -17,18 +17,19 @@ std::vector<Action> MeasuresToSave(const JobJournal& job, const std::vector<Mani
   const std::vector<TaskMetric> metrics = MetricsIn(job.environment->tensors);
   for (const Manifest& m : committed) {
     if (!OnAncestry(job.lineages, m.lineage, m.step)) continue;
-    // What a follower says of it is known before the step that brings it.
+    const auto* brought = recent.MeasuresOf(BringerOf(job.spec.training.validation, m.step));
+    // What a follower says of it is known before the step that brings it, and of the last state
+    // there is no such step.
     const auto fact =
         std::find_if(recent.facts.begin(), recent.facts.end(), [&](const auto& known) {
           return known.first.second == m.step &&
                  OnAncestry(job.lineages, known.first.first, m.step);
         });
     std::vector<Measure> measures;
-    if (fact != recent.facts.end())
-      measures = MeasuresOf(metrics, fact->second);
-    else if (const auto* brought =
-                 recent.MeasuresOf(BringerOf(job.spec.training.validation, m.step)))
+    if (brought != nullptr && !brought->empty())
       measures = *brought;
+    else if (fact != recent.facts.end())
+      measures = MeasuresOf(metrics, fact->second);
     if (auto measure = MeasureFor(rule, ValuesOf(metrics, measures)))
       saves.emplace_back(SaveMeasure{job.id, m.lineage, m.step, *std::move(measure)});
   }

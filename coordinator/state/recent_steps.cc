@@ -39,6 +39,13 @@ void RecentSteps::Void(Step base) {
   Move(fingerprints, fingerprints.upper_bound(base), voided_fingerprints);
 }
 
+void RecentSteps::KeepOnlyFactOf(Step state) {
+  std::map<std::pair<LineageNumber, Step>, MeasureSums> kept = std::move(facts);
+  std::erase_if(kept, [&](const auto& fact) { return fact.first.second != state; });
+  *this = RecentSteps();
+  facts = std::move(kept);
+}
+
 void RecentSteps::Trim(Step keep) {
   while (records.size() > kRecentSteps && records.begin()->first < keep) {
     auto& [step, record] = *records.begin();

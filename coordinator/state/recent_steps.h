@@ -35,6 +35,9 @@ struct RecentSteps {
   const std::vector<Measure>* MeasuresOf(Step step) const;
   // A rewind to state(base): records from there on, and later fingerprints, are voided.
   void Void(Step base);
+  // Forgets all but what was measured of this state: a job that ended there may be made longer, and
+  // then a step brings that.
+  void KeepOnlyFactOf(Step state);
   // Forgets the oldest; of the records only those before `keep`.
   void Trim(Step keep);
 };

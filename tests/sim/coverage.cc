@@ -105,6 +105,7 @@ constexpr Row kRows[] = {
     {Corner::kKillsAtPhases, "members that were killed at a phase", 25},
     {Corner::kMeasures, "states that were measured", 400},
     {Corner::kFacts, "states that a follower measured", 100},
+    {Corner::kLastMeasures, "jobs that are done with the measure of their last state", 10},
     {Corner::kPendingManifests, "checkpoints that had to wait for a follower's measure", 20},
     {Corner::kPartsTriedAgain, "parts of states to be measured that were tried again", 30},
     {Corner::kLostMeasures, "rewinds because of a part of a state to be measured", 1, 2000},

@@ -98,6 +98,7 @@ enum class Corner {
   kKillsAtPhases,
   kMeasures,
   kFacts,
+  kLastMeasures,
   kPendingManifests,
   kPartsTriedAgain,
   kLostMeasures,

@@ -853,7 +853,19 @@ void Invariants::CheckEnd(SimJob& job, TermNumber term) {
   around_.coverage.Add(Corner::kLeftOut, journal.tally.left_out);
   if (end < Step(job.options.steps)) around_.coverage.Add(Corner::kEnough);
   CheckDigest(job, end);
+  CheckLastMeasure(job, end);
   CheckAccount(job);
+}
+
+// That it is the right one was looked at when it was persisted.
+void Invariants::CheckLastMeasure(const SimJob& job, Step end) {
+  const coordinator::JobJournal& journal = *job.store.journal;
+  const bool is_saved = journal.spec.runtime.checkpoint.at_end || end < Step(job.options.steps);
+  if (job.options.validation_every == 0 || !is_saved) return;
+  if (HasFact(job, journal.lineages, end)) return around_.coverage.Add(Corner::kLastMeasures);
+  if (journal.ending.unmeasured.empty() || !journal.ending.stop_asked)
+    Violate(job, absl::StrCat("it is done without the measure of its last state: ",
+                              journal.ending.unmeasured));
 }
 
 // Without a checkpoint of the end there is nothing to compute it from.

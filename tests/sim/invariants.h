@@ -111,6 +111,7 @@ class Invariants {
   void CheckFoldedLanes(const SimJob& job, const View& view, size_t index);
   void CheckHolders(const SimJob& job, const Heal& heal);
   void CheckSilence(const SimJob& job, const MemberId& member);
+  void CheckLastMeasure(const SimJob& job, Step end);
   void CheckDigest(SimJob& job, Step end);
   void CheckStop(const SimJob& job, Step end, TermNumber term);
   void CheckAudit(SimJob& job);

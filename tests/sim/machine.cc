@@ -203,6 +203,8 @@ void Machine::Handle(StateApplied event) {
 
 void Machine::Handle(LanesAbandoned event) { Feed(event.abandoned); }
 
+void Machine::Handle(StateMeasured event) { Feed(std::move(event.ended)); }
+
 void Machine::Handle(StepBoundaryTaken event) {
   if (event.part) Write(*std::move(event.part));
   Feed(std::move(event.done));
@@ -640,6 +642,16 @@ Machine::Answer Machine::Do(const Make& a, const SimFrame*) {
   if (!state.ok()) return Made{state.status()};
   memory_.Restart(a.step, *std::move(state));
   return Made{absl::OkStatus()};
+}
+
+Machine::Answer Machine::Do(const MeasureHeld& a, const SimFrame*) {
+  train_->Do(DoMeasure{a, memory_.Values(a.step)});
+  return std::nullopt;
+}
+
+Machine::Answer Machine::Do(const GiveUpMeasure& a, const SimFrame*) {
+  train_->AbandonBelow(a.below);
+  return std::nullopt;
 }
 
 Machine::Answer Machine::Do(const PrepareCopy& a, const SimFrame*) {

@@ -80,6 +80,8 @@ class Machine {
   Answer Do(const StoreResults&, const SimFrame*);
   Answer Do(const StorePieces&, const SimFrame*);
   Answer Do(const ApplyChunks&, const SimFrame*);
+  Answer Do(const MeasureHeld&, const SimFrame*);
+  Answer Do(const GiveUpMeasure&, const SimFrame*);
   Answer Do(const PrepareCopy&, const SimFrame*);
   Answer Do(const DropState&, const SimFrame*);
   Answer Do(const Completed&, const SimFrame*);
@@ -90,6 +92,7 @@ class Machine {
   void Handle(LanesAbandoned event);
   void Handle(StepBoundaryTaken event);
   void Handle(StateMade event);
+  void Handle(StateMeasured event);
 
   void Carry(const std::vector<Action>& actions, const SimFrame* frame);
   void HoldBack(const MemberId& from, SimFrame frame);

@@ -278,6 +278,23 @@ void TrainThread::Run(const DoStepBoundary& command) {
   });
 }
 
+// Now and then it takes much longer than anything else, with a look at what goes on after each
+// batch.
+void TrainThread::Run(const DoMeasure& command) {
+  GoOnMeasuring(command, parts_.schedule->OneIn(10) ? parts_.schedule->Random(10, 100)
+                                                    : parts_.schedule->Random(1, 5));
+}
+
+void TrainThread::GoOnMeasuring(const DoMeasure& command, int64_t batches) {
+  if (command.measure.id < abandoned_) return Next();
+  if (batches > 0)
+    return After(parts_.schedule->Random(1, 40),
+                 [this, command, batches] { GoOnMeasuring(command, batches - 1); });
+  const Value whole = terms_.WholeState(*command.values);
+  parts_.post(StateMeasured{{command.measure.id, terms_.FactOf(whole, command.measure.step)}});
+  Next();
+}
+
 void TrainThread::Run(const DoMake& command) {
   lanes_.reset();
   // A large state is not there within a lease.

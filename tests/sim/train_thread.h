@@ -56,8 +56,12 @@ struct DoStepBoundary {
 struct DoMake {
   Make make;
 };
+struct DoMeasure {
+  MeasureHeld measure;
+  Buffer values;
+};
 using TrainCommand =
-    std::variant<DoCompute, DoGiveTotals, DoAbandon, DoApply, DoStepBoundary, DoMake>;
+    std::variant<DoCompute, DoGiveTotals, DoAbandon, DoApply, DoStepBoundary, DoMake, DoMeasure>;
 
 // ---- train thread → exchange thread
 
@@ -84,8 +88,11 @@ struct StateMade {
   Step step;
   SimState state;
 };
-using TrainEvent =
-    std::variant<GradientsReady, StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade>;
+struct StateMeasured {
+  MeasureEnded ended;
+};
+using TrainEvent = std::variant<GradientsReady, StateApplied, LanesAbandoned, StepBoundaryTaken,
+                                StateMade, StateMeasured>;
 
 class TrainThread {
  public:
@@ -106,7 +113,7 @@ class TrainThread {
   TrainThread(Parts parts, Incarnation incarnation);
 
   void Do(TrainCommand command);
-  // Overtakes the queue: lanes of computes with a lower id need not be run any more.
+  // Overtakes the queue: lanes of computes, and measures, with a lower id need not be run any more.
   void AbandonBelow(int64_t id) { abandoned_ = id; }
   const LaneCount& lane_count() const { return count_; }
   // What it does now it never gets done, nor what it is given.
@@ -146,6 +153,8 @@ class TrainThread {
   void Run(const DoApply& command);
   void Run(const DoStepBoundary& command);
   void Run(const DoMake& command);
+  void Run(const DoMeasure& command);
+  void GoOnMeasuring(const DoMeasure& command, int64_t batches);
   void GoOn();
   Lane* WhoCanGoOn();
   void EndSegment(LaneId id);

@@ -458,13 +458,17 @@ void Trainer::Do(const DoMeasure& command) {
   const int64_t id = command.measure.id;
   if (id < parts_.port->abandoned) return;
   const Moment begin = Now();
-  const absl::StatusOr<StateMemory> state = LoadMeasured(command.measure.manifest);
-  if (!state.ok()) {
-    parts_.events->Post(StateMeasured{{id, state.status()}, Since(begin)});
-    return;
+  FlatPtr values = command.values;
+  if (!values) {
+    absl::StatusOr<StateMemory> state = LoadMeasured(command.measure.manifest);
+    if (!state.ok()) {
+      parts_.events->Post(StateMeasured{{id, state.status()}, Since(begin)});
+      return;
+    }
+    values = state->values;
   }
   const Moment measuring = Now();
-  absl::StatusOr<MeasureSums> sums = measures_->MeasureAll(ModelIn(*state->values), [&] {
+  absl::StatusOr<MeasureSums> sums = measures_->MeasureAll(ModelIn(*values), [&] {
     GoOn();
     parts_.failpoints->Pass("measuring");
     return id < parts_.port->abandoned ? absl::CancelledError("another state is to be measured")

@@ -1,7 +1,7 @@
 // The train thread of a worker: makes the task, runs lanes, folds them into the canonical tree,
-// applies updates, takes fingerprints and copies of checkpoint parts. That of a follower reads
-// checkpoints and measures them. Carries out the exchange thread's commands in order and decides
-// nothing.
+// applies updates, takes fingerprints and copies of checkpoint parts, and measures the last state.
+// That of a follower reads checkpoints and measures them. Carries out the exchange thread's
+// commands in order and decides nothing.
 #pragma once
 
 #include <functional>

@@ -80,8 +80,9 @@ struct DoGenerate {  // for people: a text sample of the final state; answer Gen
   std::string prompt;
   size_t bytes = 0;
 };
-struct DoMeasure {  // of a follower; answer StateMeasured
+struct DoMeasure {  // answer StateMeasured
   StartMeasure measure;
+  FlatPtr values{};  // of a state that is in memory; null: the checkpoint is read
 };
 using TrainCommand = std::variant<DoPrepare, DoCompute, DoGiveTotals, DoAbandon, DoApply,
                                   DoStepBoundary, DoMake, DoGenerate, DoMeasure>;

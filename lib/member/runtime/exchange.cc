@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -126,7 +127,10 @@ int Exchange::Run() {
   life_signs_.SayTo(nullptr);
   LogLeaving(*quit_);
   stream_.reset();
-  if (parts_.train != nullptr) parts_.train->box.Close();
+  if (parts_.train != nullptr) {
+    parts_.train->abandoned = std::numeric_limits<int64_t>::max();  // nobody waits for a measure
+    parts_.train->box.Close();
+  }
   return quit_->exit_code;
 }
 
@@ -327,6 +331,11 @@ void Exchange::Handle(StepBoundaryTaken event) {
 void Exchange::Handle(StateMade event) {
   if (event.status.ok()) data_->memory().Restart(event.step, std::move(event.state));
   Feed(Made{event.status});
+}
+
+void Exchange::Handle(StateMeasured event) {
+  if (event.ended.sums.ok()) parts_.failpoints->Pass("measured_untold");
+  Feed(std::move(event.ended));
 }
 
 void Exchange::Handle(Generated event) {

@@ -112,7 +112,7 @@ class Exchange {
   void Handle(StepBoundaryTaken event);
   void Handle(StateMade event);
   void Handle(Generated event);
-  void Handle(StateMeasured) {}  // of a follower
+  void Handle(StateMeasured event);
   void Handle(StreamSpooled) {}  // of a reader
   void Handle(ReadingEnded) {}   // likewise
   void Handle(TrainFailed event);
@@ -158,6 +158,8 @@ class Exchange {
   Answer Do(const Apply& action, const Incoming*);
   Answer Do(const StepBoundary& action, const Incoming*);
   Answer Do(const Make& action, const Incoming*);
+  Answer Do(const MeasureHeld& action, const Incoming*);
+  Answer Do(const GiveUpMeasure& action, const Incoming*);
   Answer Do(const PrepareCopy& action, const Incoming*);
   Answer Do(const DropState& action, const Incoming*);
   Answer Do(const Completed& action, const Incoming*);

@@ -169,6 +169,20 @@ Exchange::Answer Exchange::Do(const Make& action, const Incoming*) {
   return Made{};
 }
 
+Exchange::Answer Exchange::Do(const MeasureHeld& action, const Incoming*) {
+  LogInfo("measures the last state, that of step %d", action.step.value());
+  DoMeasure held;
+  held.measure.id = action.id;
+  held.values = data_->memory().Values(action.step);
+  parts_.train->box.Post(std::move(held));
+  return std::nullopt;
+}
+
+Exchange::Answer Exchange::Do(const GiveUpMeasure& action, const Incoming*) {
+  parts_.train->abandoned = action.below;
+  return std::nullopt;
+}
+
 Exchange::Answer Exchange::Do(const PrepareCopy& action, const Incoming*) {
   const bool applies =
       setup_->spec.training.sync == Sync::kAllreduce || options_.place.role == Role::kServer;

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "lib/domain/message.h"
 #include "lib/domain/validation.h"
 #include "lib/owner/state/sums.h"
@@ -66,9 +67,16 @@ struct Abandoned {  // answer to Abandon: no lane that was issued before runs an
   int64_t id = 0;
   int64_t lanes_run = 0;  // by this process in all
 };
+struct MeasureEnded {  // answer to MeasureHeld and StartMeasure; of one that was given up it may
+                       // come or not
+  int64_t id = 0;
+  // kDataLoss: the checkpoint is damaged; others: this process could not read it, or was to give it
+  // up.
+  absl::StatusOr<MeasureSums> sums;
+};
 using Input = std::variant<CoordinatorUp, CoordinatorSays, PeerUp, PeerDown, PeerSays, Ready,
                            Summed, ChunksApplied, Applied, StepBoundaryDone, Made, Abandoned,
-                           SegmentWritten, SegmentFailed>;
+                           MeasureEnded, SegmentWritten, SegmentFailed>;
 
 // ---- actions, carried out in order
 
@@ -159,6 +167,13 @@ struct Make {  // train thread: state(step) from the specification, or from a ch
   std::vector<ChunkId> chunks;  // all that this member needs
   bool slots = false;           // with their optimizer slots
 };
+struct MeasureHeld {  // train thread: measure state(step), the last one, which we hold
+  int64_t id = 0;
+  Step step;
+};
+struct GiveUpMeasure {  // what measures of lower ids find is of no use
+  int64_t below = 0;
+};
 struct PrepareCopy {  // state(step) will come in pieces; slots start as zero
   LineageNumber lineage;
   Step step;
@@ -174,7 +189,7 @@ struct Quit {
 using Action =
     std::variant<Connect, TellCoordinator, Send, Compute, GiveTotals, Abandon, FoldIn, WriteFact,
                  ForgetSums, KeepParts, StoreResults, StorePieces, ApplyChunks, Apply, StepBoundary,
-                 Make, PrepareCopy, DropState, Completed, Quit>;
+                 Make, MeasureHeld, GiveUpMeasure, PrepareCopy, DropState, Completed, Quit>;
 
 // What became of a peer's message.
 enum class Fate {

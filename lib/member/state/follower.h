@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "lib/domain/message.h"
 #include "lib/member/state/actions.h"
 #include "lib/member/state/config.h"
@@ -17,23 +16,13 @@
 
 namespace muster {
 
-// ---- inputs, besides CoordinatorUp and CoordinatorSays
-
-struct MeasureEnded {  // answer to StartMeasure; of one that was given up it may come or not
-  int64_t id = 0;
-  // kDataLoss: the checkpoint is damaged; others: this process could not read it.
-  absl::StatusOr<MeasureSums> sums;
-};
 using FollowerInput = std::variant<CoordinatorUp, CoordinatorSays, MeasureEnded>;
 
-// ---- actions, besides TellCoordinator and Quit
+// ---- actions, besides TellCoordinator, GiveUpMeasure and Quit
 
 struct StartMeasure {  // the train thread: read this checkpoint and measure it; ends what it does
   int64_t id = 0;
   Manifest manifest;
-};
-struct GiveUpMeasure {  // what measures of lower ids find is of no use
-  int64_t below = 0;
 };
 using FollowerAction = std::variant<TellCoordinator, StartMeasure, GiveUpMeasure, Quit>;
 

@@ -37,6 +37,7 @@ Outcome Member::Handle(const Input& input) {
   std::visit([&](const auto& x) { On(x, out); }, input);
   PassTotalsOn(out);
   BoundParts(out);
+  MeasureIfThere(out);
   edition_ += before != timeliness();
   return out;
 }
@@ -70,6 +71,8 @@ std::string Member::Phase() const {
     return sealed_ > ViewNumber(0) ? absl::StrCat("waiting for view ", sealed_.value())
                                    : "waiting for a view";
   if (!state_) return "spare";
+  if (asked_ && asked_->running)
+    return absl::StrCat("measuring the state of step ", asked_->step.value());
   if (halted()) return "halted";
   if (train_.has_state) return "applying";
   if (awaits_stream()) return "waiting for more of the stream";
@@ -95,6 +98,7 @@ void Member::On(const CoordinatorUp&, Outcome& out) {
   join.stream_positions = known_.positions();
   out.Do(TellCoordinator{std::move(join)});
   out.Do(outbox_.TellAgain(sealed_));
+  if (asked_ && asked_->answer) out.Do(TellCoordinator{*asked_->answer});
 }
 
 void Member::On(const CoordinatorSays& says, Outcome& out) {
@@ -122,6 +126,11 @@ void Member::On(const StreamIs& told, Outcome& out) {
 void Member::On(const GiveMeasure& give, Outcome& out) {
   if (!active_ || !state_ || give.view != sealed_) return out.Drop("too late");
   active_->Handle(give, *state_, out);
+}
+
+void Member::On(const Leave& leave, Outcome& out) {
+  GiveUpMeasuring(out);
+  out.Do(Quit{leave.exit_code, leave.reason});
 }
 
 // What is acknowledged is committed, as far as that coordinator knows: should another one not know
@@ -157,6 +166,12 @@ void Member::On(const Seal& seal, Outcome& out) {
     return;
   }
   sealed_ = seal.view;
+  // Another coordinator may not know that the last checkpoint is there, and so needs our part of
+  // it before anybody measures.
+  if (asked_ && asked_->term < seal.term) {
+    GiveUpMeasuring(out);
+    asked_.reset();
+  }
   active_.reset();
   healer_.reset();
   out.Do(ForgetSums{});
@@ -218,6 +233,7 @@ void Member::StartHealing(Healer healer, Outcome& out) {
 
 void Member::ForgetState(Outcome& out) {
   state_.reset();
+  if (asked_) asked_->running.reset();  // the Abandon ends it
   train_.abandoning = ++train_.last_id;
   out.Do(Abandon{*train_.abandoning});
 }
@@ -484,6 +500,50 @@ std::optional<int64_t> Member::RoundAt(Step step) const {
 
 void Member::EndPart(Outcome& out) {
   if (std::optional<StepBoundary> postponed = parts_.End()) out.Do(*std::move(postponed));
+}
+
+// ---- the measure of the last state
+
+void Member::On(const MeasureState& measure, Outcome& out) {
+  if (config_->role != Role::kWorker) return out.Drop("for a worker");
+  const bool is_asked =
+      asked_ && asked_->lineage == measure.lineage && asked_->step == measure.step;
+  if (!is_asked) {
+    GiveUpMeasuring(out);
+    asked_ = AskedMeasure{measure.term, measure.lineage, measure.step};
+  } else if (asked_->answer) {
+    out.Do(TellCoordinator{*asked_->answer});
+  }
+}
+
+void Member::On(const AckMeasured& ack, Outcome& out) {
+  if (!asked_ || asked_->lineage != ack.lineage || asked_->step != ack.step) return;
+  GiveUpMeasuring(out);  // another one has told it
+  asked_.reset();
+}
+
+// Another member may have told the record of the last step before we have done it, and we may have
+// lost the state since and have it again: whole it is for certain in an active view. Once begun, it
+// goes on whatever views form, since nothing of the state changes while it is held.
+void Member::MeasureIfThere(Outcome& out) {
+  if (!asked_ || asked_->running || asked_->answer || !active_ || !halted() || train_.has_state)
+    return;
+  if (lineage() != asked_->lineage || step() != asked_->step) return;
+  asked_->running = ++train_.last_id;
+  out.Do(MeasureHeld{train_.last_id, asked_->step});
+}
+
+void Member::GiveUpMeasuring(Outcome& out) {
+  if (!asked_ || !asked_->running) return;
+  asked_->running.reset();
+  out.Do(GiveUpMeasure{++train_.last_id});
+}
+
+void Member::On(const MeasureEnded& ended, Outcome& out) {
+  if (!asked_ || asked_->running != ended.id || !ended.sums.ok()) return out.Drop("given up");
+  asked_->running.reset();
+  asked_->answer = Measured{asked_->lineage, asked_->step, *ended.sums};
+  out.Do(TellCoordinator{*asked_->answer});
 }
 
 }  // namespace muster

@@ -77,6 +77,16 @@ class Member {
     int64_t lanes_run = 0;              // as the last Abandoned said
   };
 
+  // The last state, of which we were asked what it measures (docs/decisions/0120). Until that is
+  // acknowledged, or another one is asked for.
+  struct AskedMeasure {
+    TermNumber term;
+    LineageNumber lineage;
+    Step step;
+    std::optional<int64_t> running{};  // the id under which the train thread has it
+    std::optional<Measured> answer{};
+  };
+
   void On(const CoordinatorUp&, Outcome& out);
   void On(const CoordinatorSays& says, Outcome& out);
   void On(const PeerUp& up, Outcome& out);
@@ -89,6 +99,7 @@ class Member {
   void On(const StepBoundaryDone& done, Outcome& out);
   void On(const Made& made, Outcome& out);
   void On(const Abandoned& abandoned, Outcome& out);
+  void On(const MeasureEnded& ended, Outcome& out);
   void On(const SegmentWritten& written, Outcome& out);
   void On(const SegmentFailed& failed, Outcome& out);
 
@@ -103,12 +114,12 @@ class Member {
   void On(const AckRecords& ack, Outcome&) { outbox_.Acknowledge(ack); }
   void On(const AckSegments& ack, Outcome&);
   void On(const GiveMeasure& give, Outcome& out);
-  void On(const MeasureState&, Outcome& out) { out.Drop("for a follower"); }
-  void On(const AckMeasured&, Outcome& out) { out.Drop("for a follower"); }
+  void On(const MeasureState& measure, Outcome& out);
+  void On(const AckMeasured& ack, Outcome& out);
   void On(const SpoolFrom&, Outcome& out) { out.Drop("for a reader"); }
   void On(const AckSpooled&, Outcome& out) { out.Drop("for a reader"); }
   void On(const StreamIs& stream, Outcome& out);
-  void On(const Leave& leave, Outcome& out) { out.Do(Quit{leave.exit_code, leave.reason}); }
+  void On(const Leave& leave, Outcome& out);
 
   template <class M>
   void From(const MemberId& peer, const M& message, Outcome& out);  // about the active view's step
@@ -129,6 +140,8 @@ class Member {
   std::optional<int64_t> RoundAt(Step step) const;
   void NoteMeasuredPart(StepBoundary& boundary);
   void EndPart(Outcome& out);
+  void MeasureIfThere(Outcome& out);
+  void GiveUpMeasuring(Outcome& out);
   ChunkSet HeldResults() const;
 
   const ConfigPtr config_;
@@ -143,6 +156,8 @@ class Member {
   CheckpointParts parts_;
   std::optional<MeasuredPart>
       measured_part_;  // copied of the newest state that a follower measures
+
+  std::optional<AskedMeasure> asked_;
 
   SeatPtr seat_;  // in the last active view
   std::optional<HeldState> state_;

@@ -1,0 +1,266 @@
+// A job of 6 steps that measures states 4 …: its last state has no step to ride with, and is
+// measured by a worker before the job is done (docs/decisions/0120). Whole runs are the
+// simulator's.
+#include <string>
+#include <vector>
+
+#include "coordinator/state/job_run.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
+#include "tests/coordinator/state/desk.h"
+
+namespace muster::coordinator {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const Time kNow{std::chrono::seconds(1000)};
+const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1");
+constexpr int64_t kEnd = 6;
+
+template <class A>
+std::vector<A> Of(const std::vector<Action>& actions) {
+  std::vector<A> found;
+  for (const Action& action : actions)
+    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
+  return found;
+}
+
+// Who was asked.
+std::vector<MemberId> Asked(const std::vector<Action>& actions) {
+  std::vector<MemberId> asked;
+  for (const ToMember& to : Of<ToMember>(actions))
+    if (std::holds_alternative<MeasureState>(to.message)) asked.push_back(to.member);
+  return asked;
+}
+
+MeasureSums Fact(float limb) {
+  MeasureSums sums;
+  sums.floats.assign(kFloatsOfMetric, 0.0f);
+  sums.floats[0] = limb;
+  sums.floats[11] = 1;
+  return sums;
+}
+
+StoredJob Validated() {
+  StoredJob job;
+  job.journal.id = "job";
+  job.journal.spec = SpecOf(1, 2);
+  job.journal.spec.training.steps = kEnd;
+  job.journal.spec.training.validation = {.every_steps = 4};
+  job.journal.spec.runtime.checkpoint.keep_best = "validation.loss";
+  job.journal.resumes = true;
+  return job;
+}
+
+NumericEnvironment WithSums(const ValidationSpec& validation) {
+  NumericEnvironment environment = Environment();
+  const auto sums = SumTensors(validation, {{"loss"}});
+  environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
+  return environment;
+}
+
+class ValidatedJob {
+ public:
+  explicit ValidatedJob(StoredJob job)
+      : run({"cluster", TermNumber(3), Settings()}, std::move(job), kNow) {}
+  // All steps are done by both workers of view 1.
+  ValidatedJob() : ValidatedJob(Validated()) {
+    run.Handle(StartRun{StartNumber(1), PlacesOf(2)}, now);
+    Join(kOne);
+    Join(kTwo);
+    const ViewNumber number = run.journal().number;
+    for (const MemberId& id : {kOne, kTwo}) Say(id, Sealed{number, {}});
+    for (const MemberId& id : {kOne, kTwo}) Say(id, HoldsBase{number, 0});
+    EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
+    for (int64_t step = 0; step < kEnd; ++step) Record(step);
+  }
+  std::vector<Action> Say(const MemberId& id, ToCoordinator message) {
+    return run.Handle(MemberSays{id, std::move(message)}, now);
+  }
+  std::vector<Action> Join(const MemberId& id, ViewNumber active = {}) {
+    muster::Join join;
+    join.job = "job";
+    join.start = StartNumber(1);
+    join.id = id;
+    join.sealed = join.active = active;
+    if (active > ViewNumber(0)) join.term = TermNumber(3);
+    join.environment = WithSums(run.journal().spec.training.validation);
+    return Say(id, join);
+  }
+  LineageNumber lineage() const { return run.journal().lineages.back().number; }
+  void Record(int64_t step) {
+    StepRecord r;
+    r.lineage = lineage();
+    r.step = Step(step);
+    r.view = run.journal().view->number;
+    r.samples = StepSamples(run.journal().spec.training, 100, r.step);
+    r.weight = 4;
+    if (step == 4) r.measures = MeasuresOf({{"loss"}}, Fact(9));
+    Say(kOne, Records{{r}});
+  }
+  // The last checkpoint.
+  std::vector<Action> Commit() {
+    SegmentWritten written{1, lineage(), Step(kEnd), {}};
+    written.segment.file = "s1";
+    for (const int c : {0, 1, 2}) written.segment.entries.push_back({0, ChunkId(c), 0, 64, 0});
+    const auto commits = Of<CommitManifest>(Say(kOne, written));
+    if (commits.size() != 1) return {};
+    last = commits[0].manifest;
+    return run.Handle(ManifestCommitted{last}, now);
+  }
+  std::vector<Action> Measured(const MemberId& by, float limb) {
+    return Say(by, muster::Measured{lineage(), Step(kEnd), Fact(limb)});
+  }
+  std::vector<Action> Tick() { return run.Handle(coordinator::Tick{}, now += milliseconds(50)); }
+  std::vector<Action> Digest() {
+    return run.Handle(DigestDone{"job", StartNumber(1), "digest", ""}, now);
+  }
+  void Ends(const MemberId& id, bool gave_up) {
+    ProcessExited exited;
+    exited.job = "job";
+    exited.start = StartNumber(1);
+    exited.name = id.name;
+    exited.lanes.incarnation = id.incarnation;
+    exited.gave_up = gave_up;
+    exited.cause = "exit code 1";
+    told = run.Handle(ExitTold{exited}, now);
+    for (Action& action : run.Handle(MemberDown{id}, now)) told.push_back(std::move(action));
+  }
+  // The other worker answers for the view without it.
+  std::vector<Action> GoOnWith(const MemberId& id) {
+    const ViewNumber number = run.journal().number;
+    LocalState held{.has_state = true, .lineage = lineage(), .step = Step(kEnd)};
+    held.results = held.sums = ChunkSet(3, false);
+    Say(id, Sealed{number, held});
+    return Say(id, HoldsBase{number, 0});
+  }
+
+  Time now = kNow;
+  JobRun run;
+  Manifest last;
+  std::vector<Action> told;
+};
+
+TEST(LastMeasure, ComesBetweenTheLastCheckpointAndTheDigest) {
+  ValidatedJob job;
+  EXPECT_THAT(Asked(job.Tick()), IsEmpty()) << "the state is not safe yet";
+  const auto committed = job.Commit();
+  EXPECT_THAT(Asked(committed), ElementsAre(kOne)) << "the lowest rank";
+  EXPECT_THAT(Of<ComputeDigest>(committed), IsEmpty());
+  EXPECT_EQ(job.run.Status().waits_for, "the end waits for worker-0's measure of step 6");
+  EXPECT_THAT(Asked(job.Tick()), IsEmpty()) << "once";
+  const auto told = job.Measured(kOne, 7);
+  const auto facts = Of<PersistMeasure>(told);
+  ASSERT_THAT(facts, SizeIs(1));
+  EXPECT_EQ(facts[0].fact, (MeasureFact{job.lineage(), Step(kEnd), Fact(7)}));
+  EXPECT_EQ(facts[0].last, MeasuresOf({{"loss"}}, Fact(7)));
+  EXPECT_EQ(facts[0].would_be_brought_by, Step(kEnd));
+  ASSERT_THAT(Of<SaveMeasure>(told), SizeIs(1)) << "for keep: {best}";
+  EXPECT_EQ(Of<SaveMeasure>(told)[0].step, Step(kEnd));
+  EXPECT_THAT(Of<PruneManifests>(told), IsEmpty()) << "it may not be readable";
+  EXPECT_THAT(Of<ComputeDigest>(told), SizeIs(1));
+  const auto done = job.Digest();
+  EXPECT_THAT(Of<PruneManifests>(done), SizeIs(1));
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kDone);
+  EXPECT_EQ(job.run.journal().reason, "all 6 steps are done");
+}
+
+TEST(LastMeasure, OfTheOneThatIsLostTheNextIsAsked) {
+  ValidatedJob job;
+  job.Commit();
+  job.Ends(kOne, /*gave_up=*/false);
+  EXPECT_THAT(Asked(job.told), IsEmpty()) << "a view forms";
+  EXPECT_THAT(Asked(job.GoOnWith(kTwo)), ElementsAre(kTwo));
+  EXPECT_THAT(Asked(job.Join(kTwo, job.run.journal().view->number)), ElementsAre(kTwo))
+      << "what was said may be lost with its session";
+  EXPECT_THAT(Of<PersistMeasure>(job.Measured(kTwo, 7)), SizeIs(1));
+}
+
+TEST(LastMeasure, TheFirstAnswerCountsAndOthersEndNobody) {
+  ValidatedJob job;
+  job.Commit();
+  EXPECT_THAT(Of<PersistMeasure>(job.Measured(kTwo, 7)), SizeIs(1)) << "whoever was asked before";
+  EXPECT_THAT(Of<PersistMeasure>(job.Measured(kOne, 7)), IsEmpty());
+  EXPECT_TRUE(job.run.Has(kOne));
+}
+
+TEST(LastMeasure, AnotherCoordinatorReadsTheFactOrAsksAgain) {
+  for (const bool has_fact : {false, true}) {
+    SCOPED_TRACE(has_fact);
+    ValidatedJob before;
+    before.Commit();
+    StoredJob stored;
+    stored.journal = before.run.journal();
+    stored.recorded = Step(kEnd);
+    stored.manifests = {before.last};
+    if (has_fact) stored.recent.Add(MeasureFact{before.lineage(), Step(kEnd), Fact(7)});
+    ValidatedJob job(stored);
+    const ViewNumber number = stored.journal.view->number;
+    std::vector<Action> all = job.Join(kTwo, number);
+    for (std::vector<Action> more : {job.Join(kOne, number), job.Tick(), job.Tick()})
+      for (Action& action : more) all.push_back(std::move(action));
+    EXPECT_THAT(Asked(all), SizeIs(has_fact ? 0 : 1));
+    EXPECT_THAT(Of<ComputeDigest>(all), SizeIs(has_fact ? 1 : 0));
+  }
+}
+
+// What cannot be had loses no training that is done.
+TEST(LastMeasure, WithoutWhoMeasuresTheJobIsDoneAndSaysWhy) {
+  const struct {
+    const char* what;
+    std::function<void(ValidatedJob&)> happens;
+    const char* why;
+  } kRows[] = {
+      {"a person stops it", [](ValidatedJob& job) { job.run.Handle(Stop{"job"}, job.now); },
+       "the job was stopped first"},
+      {"all are given up",
+       [](ValidatedJob& job) {
+         job.Ends(kTwo, /*gave_up=*/true);
+         EXPECT_TRUE(job.run.journal().ending.unmeasured.empty()) << "the other one measures";
+         job.Ends(kOne, /*gave_up=*/true);
+       },
+       "worker-0 ended: exit code 1"},
+      {"its hosts are not made",
+       [](ValidatedJob& job) {
+         job.run.Handle(LaunchFailed{"no hosts", 1}, job.now);
+       },
+       "no hosts"},
+  };
+  for (const auto& row : kRows) {
+    SCOPED_TRACE(row.what);
+    ValidatedJob job;
+    job.Commit();
+    row.happens(job);
+    EXPECT_EQ(job.run.journal().ending.unmeasured, row.why);
+    EXPECT_FALSE(job.run.ended());
+    job.Digest();
+    EXPECT_EQ(job.run.journal().phase, JobPhase::kDone);
+    EXPECT_THAT(job.run.journal().reason,
+                HasSubstr(std::string("the last state was not measured: ") + row.why));
+  }
+}
+
+TEST(LastMeasure, IsNotOfWhatIsStoppedOrNotSaved) {
+  StoredJob unsaved = Validated();
+  unsaved.journal.spec.runtime.checkpoint.at_end = false;
+  ValidatedJob job(unsaved);
+  job.run.Handle(StartRun{StartNumber(1), PlacesOf(1)}, job.now);
+  job.Join(kOne);
+  job.Say(kOne, Sealed{job.run.journal().number, {}});
+  job.Say(kOne, HoldsBase{job.run.journal().number, 0});
+  for (int64_t step = 0; step < kEnd; ++step) job.Record(step);
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kDone);
+  ValidatedJob stopped;
+  stopped.run.Handle(Stop{"job"}, stopped.now);
+  EXPECT_THAT(Asked(stopped.Commit()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::coordinator
