@@ -53,6 +53,7 @@ std::vector<LossAtStep> NewestLosses(const std::string& path) {
   for (const absl::string_view line : absl::StrSplit(tail, '\n')) {
     const auto object = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!object.is_object()) continue;
+    if (object.contains("last_state")) continue;  // the job goes on, and so does that step
     const auto step = object.find("step"), loss = object.find("loss");
     if (step == object.end() || !step->is_number_integer()) continue;
     const bool has_loss = loss != object.end() && loss->is_number();

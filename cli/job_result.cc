@@ -90,7 +90,8 @@ std::string ResultText(const JobResult& result) {
 
 std::string CommandToMeasure(const JobResult& result, const std::vector<std::string>& plugins) {
   const JobAnswer& job = result.job;
-  if (!result.error.ok() || job.state != "done" || job.checkpoint_step != job.step) return "";
+  const bool is_saved = job.state == "done" && job.checkpoint_step == job.step;
+  if (!result.error.ok() || !is_saved || job.validation_step == job.step) return "";
   std::string command =
       absl::StrCat("muster evaluate ", job.id, " --dir ", ShellWord(result.folder));
   for (const std::string& folder : plugins)

@@ -40,9 +40,9 @@ JobResult FailedResult(const absl::Status& error);
 std::string ResultJson(const JobResult& result);
 // The same for people, in a few lines.
 std::string ResultText(const JobResult& result);
-// The command that measures the final state of a job with validation, since no step comes after it
-// that could bring its measure. `plugins`: the folders that it ran with. Empty: it is not done, or
-// has no checkpoint of that state.
+// The command that measures the final state of a job with validation that was done without that
+// measure, as its reason says. `plugins`: the folders that it ran with. Empty: it has the measure,
+// is not done, or has no checkpoint of that state.
 std::string CommandToMeasure(const JobResult& result, const std::vector<std::string>& plugins);
 
 }  // namespace muster::cli

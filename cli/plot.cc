@@ -29,9 +29,11 @@ absl::StatusOr<std::vector<plot::Curve>> CurvesOf(const JobPlace& job,
         for (size_t i = 0; i < series.size(); ++i) {
           std::vector<plot::Point>& points = curves[i].points;
           while (!points.empty() && points.back().x >= first) points.pop_back();
-          for (const HistoryStep& step : steps)
-            points.push_back(
-                {static_cast<double>(step.step), ValueOf(step, series[i]).value_or(NAN)});
+          for (const HistoryStep& step : steps) {
+            const std::optional<double> value = ValueOf(step, series[i]);
+            if (value || !step.last_state)
+              points.push_back({static_cast<double>(step.step), value.value_or(NAN)});
+          }
         }
         return true;
       }));

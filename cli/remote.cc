@@ -297,7 +297,7 @@ class Watcher {
     constexpr int64_t kMostSteps = 20'000;
     const auto add = [&](const std::vector<HistoryStep>& steps) {
       for (const HistoryStep& of : steps) {
-        screen_.AddPast(of.step, of.loss.value_or(NAN));
+        if (!of.last_state) screen_.AddPast(of.step, of.loss.value_or(NAN));
         if (const auto measured = ValueOf(of, "validation.loss"))
           screen_.AddValidation(of.step, *measured);
       }

@@ -162,6 +162,7 @@ JobAnswer StatusFrom(const Json& object) {
   Read(object, "samples", job.samples);
   Read(object, "loss", job.loss);
   job.validation = ValidationIn(object);
+  Read(object, "validation_step", job.validation_step);
   Read(object, "digest", job.digest);
   Read(object, "digest_step", job.digest_step);
   Read(object, "sample", job.sample);
@@ -440,6 +441,7 @@ absl::StatusOr<HistoryPageAnswer> ParseHistory(const std::string& json) {
     Read(entry, "samples_per_second", step.samples_per_second);
     Read(entry, "samples", step.samples);
     Read(entry, "seconds", step.seconds);
+    Read(entry, "last_state", step.last_state);
     step.validation = ValidationIn(entry);
   }
   Read(object, "next", page.next);

@@ -60,6 +60,7 @@ struct JobAnswer {
   double loss = 0;  // not a number before the first step
   // Each metric that it measures, as it was last; without a value: not yet, or it is not finite.
   std::vector<MetricValue> validation{};
+  int64_t validation_step = -1;  // of whose first state that is
   std::string digest;
   std::string sample;  // text that the trained model made; empty: none
   int64_t digest_step = -1;

@@ -78,7 +78,7 @@ int ShowRun(const absl::StatusOr<JobRequest>& request,
   SayResult(result, screen, terminal.err);
   if (request.ok() && request->spec.training.validation.wanted())
     if (const std::string command = CommandToMeasure(result, request->plugins); !command.empty())
-      screen.Say(absl::StrCat("to measure the final state too: ", command));
+      screen.Say(absl::StrCat("to measure the final state: ", command));
   if (result.exit_code == kExitLater || result.job.state == "stopped")
     screen.Say(absl::StrCat("to go on: ", to_go_on(result.folder)));
   screen.Emit(ResultJson(result));

@@ -145,7 +145,7 @@ absl::StatusOr<bool> JobAtMlflow::Send(const JobJournal& job, Step recorded, con
   const bool is_over = Ended(job.phase);
   if (!is_over && run_->status != "RUNNING") MUSTER_RETURN_IF_ERROR(SetStatus("RUNNING", 0, ask));
   MUSTER_RETURN_IF_ERROR(SendTexts(job, ask));
-  for (int pages = 0; Step(next_) < recorded; ++pages) {
+  for (int pages = 0; Step(next_) <= recorded; ++pages) {
     if (pages == kMostPages) return true;
     MUSTER_ASSIGN_OR_RETURN(const HistoryPage page, read(job, recorded, next_));
     if (page.steps.empty()) break;
@@ -154,8 +154,13 @@ absl::StatusOr<bool> JobAtMlflow::Send(const JobJournal& job, Step recorded, con
       MUSTER_RETURN_IF_ERROR(
           SendPoints(absl::MakeConstSpan(points).subspan(at, kMostMlflowPoints), ask));
     // After a rewind the history may be shorter than what the server has.
-    next_ = std::max(next_, page.steps.back().step + 1);
     newest_ms_ = page.steps.back().unix_ms;
+    // That is no step: the job may be made longer, and do it.
+    if (const std::optional<int64_t> state = page.steps.back().last_state) {
+      next_ = std::max(next_, *state);
+      break;
+    }
+    next_ = std::max(next_, page.steps.back().step + 1);
   }
   if (is_over && run_->status != StatusFor(job.phase))
     MUSTER_RETURN_IF_ERROR(SetStatus(StatusFor(job.phase), newest_ms_, ask));

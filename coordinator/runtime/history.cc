@@ -8,6 +8,7 @@
 #include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/domain/ledger.h"
+#include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
 #include "lib/optim/schedule.h"
 
@@ -83,6 +84,31 @@ HistoryStep StepAt(const JobOfSteps& job, const std::vector<RecordedStep>& recor
   return step;
 }
 
+// Of a job that has ended: what was measured of its last state. The time is that of the last step.
+absl::StatusOr<std::optional<HistoryStep>> LastStateOf(const Journal& journal,
+                                                       const JobJournal& job, Step recorded,
+                                                       const JobOfSteps& of,
+                                                       const std::vector<RecordedStep>& records) {
+  if (!Ended(job.phase) || of.metrics.empty() || recorded == Step(0)) return std::nullopt;
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<MeasureFact> fact, journal.FactOf(job, recorded));
+  if (!fact) return std::nullopt;
+  const bool has_last = !records.empty() && records.back().record.step + 1 == recorded;
+  HistoryStep row{
+      .step = BringerOf(of.training.validation, recorded).value(),
+      .lineage = (has_last ? records.back().record.lineage : job.lineages.back().number).value(),
+      .epoch = recorded.value() / StepsPerEpoch(of.training, of.samples),
+      .unix_ms = has_last ? records.back().unix_ms : 0,
+      .loss = std::nullopt,
+      .learning_rate = std::nullopt,
+      .gradient_norm = std::nullopt,
+      .samples_per_second = std::nullopt,
+      .samples = has_last ? SamplesUsed(records.back().record.samples, of.samples) : std::nullopt,
+      .seconds = std::nullopt,
+      .validation = ValuesOf(of.metrics, MeasuresOf(of.metrics, fact->sums)),
+      .last_state = recorded.value()};
+  return row;
+}
+
 // A number that a step or a lineage may have.
 bool ConsumeNumber(absl::string_view& text, absl::string_view name, int64_t* number) {
   if (!absl::ConsumePrefix(&text, name)) return false;
@@ -99,7 +125,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
   if (job.lineages.empty() || !job.environment) return HistoryPage{};
   const std::vector<LineagePart> history = HistoryOf(job.lineages);
   const Step from = ContinueAt(history, LineageNumber(query.lineage), Step(query.from));
-  if (from >= recorded) return HistoryPage{};
+  if (from > recorded) return HistoryPage{};
   const auto most = static_cast<size_t>(query.limit == 0 ? kHistoryStepsPerPage : query.limit);
   // The speed of the first step needs those before it.
   const Step first(std::max<int64_t>(0, from.value() - static_cast<int64_t>(kSpeedSteps)));
@@ -124,6 +150,14 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
     }
     page.steps.push_back(StepAt(of, records, at));
   }
+  if (page.next) return page;
+  MUSTER_ASSIGN_OR_RETURN(std::optional<HistoryStep> last,
+                          LastStateOf(journal, job, recorded, of, records));
+  if (!last) return page;
+  if (page.steps.size() == most)
+    page.next = recorded.value();
+  else
+    page.steps.push_back(*std::move(last));
   return page;
 }
 
@@ -131,6 +165,13 @@ std::optional<HistoryPlace> PlaceInHistory(absl::string_view line) {
   HistoryPlace place;
   if (!ConsumeNumber(line, "{\"step\":", &place.step)) return std::nullopt;
   if (!ConsumeNumber(line, ",\"lineage\":", &place.lineage)) return std::nullopt;
+  constexpr absl::string_view kLastState = ",\"last_state\":";
+  const size_t at = line.find(kLastState);
+  int64_t state = 0;
+  if (at != absl::string_view::npos &&
+      ParseDigits(line.substr(at + kLastState.size(), line.find('}') - at - kLastState.size()),
+                  &state))
+    place.last_state = state;
   return place;
 }
 

@@ -13,7 +13,8 @@
 
 namespace muster::coordinator {
 
-// `recorded`: steps in the ledger. kCancelled: `stop` was asked for.
+// `recorded`: steps in the ledger. The row of a last state is `recorded` to who asks from a step
+// on. kCancelled: `stop` was asked for.
 absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal& job,
                                         Step recorded, const HistoryQuery& query,
                                         const std::stop_token& stop);
@@ -22,6 +23,7 @@ absl::StatusOr<HistoryPage> ReadHistory(const Journal& journal, const JobJournal
 struct HistoryPlace {
   int64_t step = 0;
   int64_t lineage = 0;
+  std::optional<int64_t> last_state{};  // it is no step, but that state's
 };
 std::optional<HistoryPlace> PlaceInHistory(absl::string_view line);
 

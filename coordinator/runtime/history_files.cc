@@ -52,6 +52,7 @@ bool LacksSome(const KnownJobs& before, const KnownJobs& now) {
 
 absl::Status HistoryFile::FindEnd() {
   next_ = lineage_ = 0;
+  tells_last_state_ = false;
   file_.SetEnd(0);
   MUSTER_ASSIGN_OR_RETURN(const FollowedFile::Tail tail, file_.ReadTail(kTail));
   const size_t last = tail.bytes.rfind('\n');
@@ -62,7 +63,8 @@ absl::Status HistoryFile::FindEnd() {
   const auto place = PlaceInHistory(absl::string_view(tail.bytes).substr(first, last - first));
   // Of a line that is none of ours nothing is known: all comes again behind it.
   if (!place) return absl::OkStatus();
-  next_ = place->step + 1;
+  tells_last_state_ = place->last_state.has_value();
+  next_ = place->last_state.value_or(place->step + 1);
   lineage_ = place->lineage;
   return absl::OkStatus();
 }
@@ -103,11 +105,15 @@ absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, 
         ReadHistory(journal, job, recorded, {.from = next_, .lineage = lineage_}, {}));
     std::string lines;
     for (const HistoryStep& step : page.steps) lines += HistoryLine(step);
-    if (!lines.empty()) {
-      if (page.steps.front().step < next_)
-        MUSTER_RETURN_IF_ERROR(CutBefore(page.steps.front().step));
+    const bool is_there =
+        tells_last_state_ && !lines.empty() && page.steps.front().last_state == next_;
+    if (!lines.empty() && !is_there) {
+      const HistoryStep &first = page.steps.front(), &last = page.steps.back();
+      if (first.step < next_ || tells_last_state_)
+        MUSTER_RETURN_IF_ERROR(CutBefore(std::min(first.step, next_)));
       MUSTER_RETURN_IF_ERROR(file_.Append(lines));
-      next_ = page.steps.back().step + 1;
+      tells_last_state_ = last.last_state.has_value();
+      next_ = last.last_state.value_or(last.step + 1);
       lineage_ = page.steps.back().lineage;
     }
     more = page.next.has_value();

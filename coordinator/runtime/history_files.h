@@ -41,6 +41,9 @@ class HistoryFile {
   bool is_found_ = false;  // the fields below say what the file holds
   int64_t next_ = 0;       // step
   int64_t lineage_ = 0;    // of the step before
+  // Its last line is of a last state, which is no step: the job was done, and where it was made
+  // longer since then, that step's own line takes its place.
+  bool tells_last_state_ = false;
 };
 
 class HistoryFiles {

@@ -371,7 +371,10 @@ const Shape<HistoryStep>& ShapeOf<HistoryStep>() {
        Of("samples", &S::samples, "that the job has used with it"),
        Of("seconds", &S::seconds, "since the step before; null: that is of another view"),
        Of("validation", &S::validation,
-          "what was measured of the state that the step began with; empty: nothing")}};
+          "what was measured of the state that the step began with; empty: nothing"),
+       Of("last_state", &S::last_state,
+          "null, or this is no step: of this state, the last one of a job that has ended, only "
+          "`validation` is known")}};
   return shape;
 }
 

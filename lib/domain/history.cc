@@ -31,14 +31,15 @@ std::string UtcTime(int64_t unix_ms) {
 std::string HistoryLine(const HistoryStep& step) {
   const std::string time =
       step.unix_ms == 0 ? "null" : absl::StrCat("\"", UtcTime(step.unix_ms), "\"");
-  return absl::StrCat("{\"step\":", step.step, ",\"lineage\":", step.lineage,
-                      ",\"epoch\":", step.epoch, ",\"time\":", time,
-                      ",\"loss\":", NumberOrNull(step.loss),
-                      ",\"learning_rate\":", NumberOrNull(step.learning_rate),
-                      ",\"gradient_norm\":", NumberOrNull(step.gradient_norm),
-                      ",\"samples_per_second\":", NumberOrNull(step.samples_per_second),
-                      ",\"samples\":", step.samples ? absl::StrCat(*step.samples) : "null",
-                      ",\"seconds\":", NumberOrNull(step.seconds), Validation(step), "}\n");
+  return absl::StrCat(
+      "{\"step\":", step.step, ",\"lineage\":", step.lineage, ",\"epoch\":", step.epoch,
+      ",\"time\":", time, ",\"loss\":", NumberOrNull(step.loss),
+      ",\"learning_rate\":", NumberOrNull(step.learning_rate),
+      ",\"gradient_norm\":", NumberOrNull(step.gradient_norm),
+      ",\"samples_per_second\":", NumberOrNull(step.samples_per_second),
+      ",\"samples\":", step.samples ? absl::StrCat(*step.samples) : "null",
+      ",\"seconds\":", NumberOrNull(step.seconds), Validation(step),
+      step.last_state ? absl::StrCat(",\"last_state\":", *step.last_state) : "", "}\n");
 }
 
 }  // namespace muster

@@ -29,6 +29,9 @@ struct HistoryStep {
       samples;                    // that the job has used with it; nothing: no job can have so many
   std::optional<double> seconds;  // since the step before; nothing: that is of another view
   std::vector<MetricValue> validation{};  // that the step brought (docs/decisions/0111)
+  // No step: this last state was measured, and nothing else is known. It ends the history of a job
+  // that has ended, under the number of the step that would bring it (docs/decisions/0120).
+  std::optional<int64_t> last_state{};
 };
 
 // As one line of metrics.jsonl, with its end.

@@ -5,7 +5,7 @@
 namespace muster::cli {
 namespace {
 
-TEST(CommandToMeasure, IsOfTheStateThatTheNewestCheckpointHas) {
+TEST(CommandToMeasure, IsOfTheStateThatTheNewestCheckpointHasWhereItWasNotMeasured) {
   JobResult result;
   result.folder = "runs/my job";
   result.job.id = "j-1";
@@ -14,6 +14,9 @@ TEST(CommandToMeasure, IsOfTheStateThatTheNewestCheckpointHas) {
   EXPECT_EQ(CommandToMeasure(result, {}), "muster evaluate j-1 --dir 'runs/my job'");
   EXPECT_EQ(CommandToMeasure(result, {"build", "my plug-ins"}),
             "muster evaluate j-1 --dir 'runs/my job' --plugins build --plugins 'my plug-ins'");
+  result.job.validation_step = 300;
+  EXPECT_EQ(CommandToMeasure(result, {}), "") << "it was measured";
+  result.job.validation_step = 250;
   result.job.checkpoint_step = 250;  // checkpoint.at_end: false
   EXPECT_EQ(CommandToMeasure(result, {}), "");
   result.job.checkpoint_step = 300;

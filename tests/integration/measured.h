@@ -19,7 +19,7 @@ inline std::string HeldOutText() {
 }
 
 // The steps of a run in `dir`, as metrics.jsonl has them, which is written within a second of the
-// end.
+// end. Where the last state was measured, it comes behind them.
 inline std::vector<nlohmann::json> StepsIn(const std::string& dir, const TrainRun& run) {
   std::ifstream lines(absl::StrCat(dir, "/jobs/", run.result.value("job", ""), "/metrics.jsonl"));
   std::vector<nlohmann::json> steps;
@@ -44,7 +44,7 @@ inline std::vector<Measured> MeasuredIn(const std::string& dir, const TrainRun& 
 inline std::vector<double> RatesIn(const std::string& dir, const TrainRun& run) {
   std::vector<double> rates;
   for (const nlohmann::json& step : StepsIn(dir, run))
-    rates.push_back(step.value("learning_rate", -1.0));
+    if (!step.contains("last_state")) rates.push_back(step.value("learning_rate", -1.0));
   return rates;
 }
 

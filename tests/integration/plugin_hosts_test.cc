@@ -405,7 +405,7 @@ TEST_F(PluginHostsTest, AFollowerMeasuresATaskOfAPlugin) {
   ASSERT_NO_FATAL_FAILURE(Submit("rows", Spec(48), settings));
   ExpectDone("rows", digest);
   const nlohmann::json status = StatusOf("rows");
-  EXPECT_EQ(status.value("validation_step", int64_t{-1}), 40) << status;
+  EXPECT_EQ(status.value("validation_step", int64_t{-1}), 48) << status;
   ExpectThatAllEnd();
   ExpectMembersOn({"a", "b"}, "rows");
   EXPECT_EQ(StartsIn(said_).size(), 3u) << "two workers and follower-0";

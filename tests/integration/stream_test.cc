@@ -352,7 +352,7 @@ TEST_F(StreamTest, IsMeasuredWithFilesOfItsForm) {
   const TrainRun calm = TrainOn("calm", kSamples, 1, settings);
   ExpectDone(calm, folder_ / "calm");
   const std::vector<Measured> measured = MeasuredIn(folder_ / "calm", calm);
-  ASSERT_EQ(measured.size(), 3u) << calm.Trace();
+  ASSERT_EQ(measured.size(), 4u) << calm.Trace();
   EXPECT_LT(measured.back().loss, measured.front().loss) << "it learns";
   std::vector<std::string> by_follower = settings;
   by_follower.emplace_back("validation.on=follower");

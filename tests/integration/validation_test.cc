@@ -40,7 +40,7 @@ TEST_F(ValidationTest, MeasuresTheSameOnAnyNumberOfWorkersAndServersThroughKills
   ASSERT_EQ(calm.exit_code, 0) << calm.Trace();
   const std::string digest = calm.result.value("digest", "none");
   const std::vector<Measured> measured = MeasuredIn(folder_ / "calm", calm);
-  ASSERT_EQ(measured.size(), 3u) << calm.Trace();
+  ASSERT_EQ(measured.size(), 4u) << calm.Trace();
   for (size_t m = 0; m < measured.size(); ++m)
     EXPECT_EQ(measured[m].step, 4 * (static_cast<int64_t>(m) + 1));
   EXPECT_LT(measured.back().loss, measured.front().loss) << "it learns";
@@ -85,6 +85,67 @@ TEST_F(ValidationTest, EndsWhereItIsEnoughWhoeverComputesIt) {
   longer.settings.back() = "steps=2000";
   const TrainRun refused = Train(longer);
   EXPECT_EQ(refused.exit_code, kExitBadConfiguration) << refused.Trace();
+}
+
+// By a worker alone, after the last checkpoint (docs/decisions/0120).
+TEST_F(ValidationTest, TheLastStateIsMeasuredWhoeverDiesMeanwhile) {
+  TrainOptions through = Job("through");
+  through.settings.emplace_back("steps=18");  // not of the cadence
+  const TrainRun calm = Train(through);
+  ASSERT_EQ(calm.exit_code, 0) << calm.Trace();
+  const std::vector<Measured> measured = MeasuredIn(through.dir, calm);
+  ASSERT_EQ(measured.size(), 5u) << calm.Trace();
+  EXPECT_EQ(measured.back().step, 18);
+  const struct {
+    int workers;
+    int servers;
+    std::string point;
+  } kRows[] = {{1, 0, "measuring:1"},
+               {3, 0, "measuring:1"},
+               {3, 0, "measured_untold:1"},
+               {2, 2, "measuring:1"}};
+  int number = 0;
+  for (const auto& row : kRows) {
+    SCOPED_TRACE(absl::StrCat("row ", number));
+    TrainOptions options = Job(absl::StrCat("job-", number++));
+    options.settings.emplace_back("steps=18");
+    options.workers = row.workers;
+    options.servers = row.servers;
+    options.faults = {absl::StrCat("{at_point: \"", row.point, "\", kill: worker-0}")};
+    const TrainRun run = Train(options);
+    EXPECT_TRUE(run.Killed("worker-0")) << run.Trace();
+    ExpectSameBits(run, options.dir, calm.result.value("digest", "none"));
+    EXPECT_EQ(MeasuredIn(options.dir, run), measured) << run.Trace();
+  }
+}
+
+// State 16 is measured twice: when the job is done there, and in step 16.
+TEST_F(ValidationTest, AJobThatIsMadeLongerHasTheCurveAndTheStateOfOneThatRanThrough) {
+  const std::vector<std::string> settings = {"validation.patience=90", "validation.min_delta=100"};
+  const auto with_steps = [&](const std::string& name, int steps) {
+    TrainOptions options = Job(name);
+    options.settings.insert(options.settings.end(), settings.begin(), settings.end());
+    options.settings.push_back(absl::StrCat("steps=", steps));
+    return options;
+  };
+  const TrainRun through = Train(with_steps("through", 22));
+  ASSERT_EQ(through.exit_code, 0) << through.Trace();
+  const TrainRun first = Train(with_steps("job", 16));
+  ASSERT_EQ(first.exit_code, 0) << first.Trace();
+  EXPECT_EQ(MeasuredIn(folder_ / "job", first).back().step, 16);
+  const TrainRun longer = Train(with_steps("job", 22));
+  ExpectSameBits(longer, folder_ / "job", through.result.value("digest", "none"));
+  const std::vector<Measured> measured = MeasuredIn(folder_ / "through", through);
+  EXPECT_EQ(measured.size(), 6u) << "5 by steps, and that of state 22";
+  EXPECT_EQ(MeasuredIn(folder_ / "job", longer), measured);
+}
+
+TEST_F(ValidationTest, WhoDoesNotSaveTheLastStateHasItNotMeasured) {
+  TrainOptions options = Job("unsaved");
+  options.settings.emplace_back("checkpoint.at_end=false");
+  const TrainRun run = Train(options);
+  ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  EXPECT_EQ(MeasuredIn(options.dir, run).back().step, 12);
 }
 
 TEST_F(ValidationTest, APlateauCutsTheRateOnAllWorkersAtOneStep) {

@@ -22,6 +22,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/domain/history_series.h"
+#include "lib/domain/validation.h"
 #include "lib/storage/kv.h"
 #include "lib/tensorboard/run.h"
 #include "lib/wire/job_codec.h"
@@ -75,7 +76,8 @@ class HistoryTest : public ::testing::Test {
       record.loss = loss_;
       if (step % 2 == 1) record.norm = norm_;
       now_ += milliseconds;
-      ASSERT_TRUE(journal_->Write({PersistJob{job_}, PersistRecords{"a", {record}}}, now_).ok());
+      ASSERT_TRUE(
+          journal_->Write({PersistJob{job_}, PersistRecords{job_.id, {record}}}, now_).ok());
     }
     recorded_ = Step(end);
   }
@@ -213,6 +215,58 @@ TEST_F(HistoryTest, AStepThatTheJobDoesNotHaveHasNoLearningRate) {
   EXPECT_THAT(HistoryLine(steps[2]), HasSubstr("\"learning_rate\":null"));
   job_.environment->samples = 0;
   EXPECT_EQ(Read({.from = 98}).steps.size(), 4u);
+}
+
+// The last state of a job that has ended has no step, and a line of its own; where the job goes on,
+// steps come in its place.
+TEST_F(HistoryTest, TheLastStateEndsTheHistoryUntilTheJobGoesOn) {
+  struct Row {
+    MeasuredOn on;
+    int64_t delay;
+    int64_t brought_by;
+  };
+  for (const Row& row : {Row{MeasuredOn::kWorkers, 1, 10}, Row{MeasuredOn::kFollower, 3, 12}}) {
+    SCOPED_TRACE(row.brought_by);
+    job_.id = row.delay == 1 ? "a" : "b";
+    const std::string path = path_ + job_.id;
+    HistoryFile file(path);
+    job_.spec.training.validation = {.every_steps = 50, .on = row.on, .delay = row.delay};
+    const auto sums = SumTensors(job_.spec.training.validation, {{"loss"}});
+    job_.environment->tensors.insert(job_.environment->tensors.end(), sums->begin(), sums->end());
+    job_.phase = JobPhase::kRunning;
+    Record(0, 10);
+    MeasureSums fact;
+    fact.floats.assign(kFloatsOfMetric, 0.0f);
+    fact.floats[4] = 1;   // 2^48 of 2^-48
+    fact.floats[11] = 1;  // 2^12 of 2^-12
+    ASSERT_TRUE(
+        journal_->Write({PersistMeasure{job_.id, {LineageNumber(1), Step(10), fact}}}, now_).ok());
+    EXPECT_EQ(Read().steps.size(), 10u) << "it may still do step 10";
+    job_.phase = JobPhase::kDone;
+    const HistoryPage page = Read();
+    ASSERT_EQ(page.steps.size(), 11u);
+    EXPECT_EQ(page.steps.back().step, row.brought_by);
+    EXPECT_EQ(page.steps.back().last_state, 10);
+    EXPECT_EQ(page.steps.back().loss, std::nullopt);
+    EXPECT_EQ(page.steps.back().validation, (std::vector<MetricValue>{{"loss", 1.0}}));
+    EXPECT_EQ(Read({.from = 0, .limit = 10}).next, 10);
+    EXPECT_EQ(Read({.from = 10}).steps.size(), 1u);
+    const auto follow = [&](HistoryFile& of) { return of.Follow(*journal_, job_, recorded_, {}); };
+    ASSERT_TRUE(follow(file).ok());
+    ASSERT_TRUE(follow(file).ok());
+    HistoryFile again(path);  // another coordinator's
+    ASSERT_TRUE(follow(again).ok());
+    Places lines = LinesOf(path);
+    ASSERT_EQ(lines.size(), 11u) << "once";
+    job_.phase = JobPhase::kRunning;
+    Record(10, 14);
+    ASSERT_TRUE(follow(again).ok());
+    lines = LinesOf(path);
+    ASSERT_EQ(lines.size(), 14u);
+    for (size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(lines[i].first, static_cast<int64_t>(i));
+    job_.environment = CountingEnvironment();
+    job_.environment->samples = kManySamples;
+  }
 }
 
 TEST_F(HistoryTest, OnlyALineOfAJobTellsAPlace) {

@@ -140,7 +140,7 @@ class MlflowTest(WatchedJobs):
         run = self.run_there()
         self.assert_shows(run, self.history())
         there = self.client.get_metric_history(run.info.run_id, 'validation.loss')
-        self.assertEqual([point.step for point in there], [4, 8])
+        self.assertEqual([point.step for point in there], [4, 8, 12])
 
     def test_a_job_that_is_made_longer_goes_on_with_its_run(self):
         constant = ('--set', 'schedule.kind=constant')

@@ -117,9 +117,9 @@ class TensorBoardTest(WatchedJobs):
         seen = self.read(self.run_of(self.folder / 'tensorboard'))
         self.assert_shows(seen, history)
         for tag in ('validation.loss', 'validation.perplexity', 'validation.accuracy'):
-            self.assertEqual([event.step for event in seen.Scalars(tag)], [4, 8], tag)
+            self.assertEqual([event.step for event in seen.Scalars(tag)], [4, 8, 12], tag)
         step, text = self.text(seen, 'sample')
-        self.assertEqual(step, 11)
+        self.assertEqual(step, 12, 'the last state, which was measured')
         self.assertGreater(len(result['sample']), 100)
         self.assertEqual(text, printable_lines(result['sample']))
         # A run that is written afterwards has them, too.
