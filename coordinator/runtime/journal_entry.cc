@@ -117,7 +117,7 @@ std::string Whole(uint64_t x) { return absl::StrCat(static_cast<int64_t>(x)); }
 std::string PlacementField(size_t index) { return absl::StrCat("placement/", index); }
 std::string LeftOutField(size_t index) { return absl::StrCat("left_out/", index); }
 
-std::string WithoutPluginField(size_t index) { return absl::StrCat("without_plugin/", index); }
+std::string LacksPluginField(size_t index) { return absl::StrCat("lacks_plugin/", index); }
 
 std::string ApartField(size_t index, const char* end) {
   return absl::StrCat("apart/", index, "/", end);
@@ -216,9 +216,9 @@ void ReadPlacements(FieldReader& read, JobJournal& job) {
     read.Text(LeftOutField(i), host);
     job.left_out.insert(std::move(host));
   }
-  for (size_t i = 0; read.Find(WithoutPluginField(i)) != nullptr; ++i) {
+  for (size_t i = 0; read.Find(LacksPluginField(i)) != nullptr; ++i) {
     std::string host;
-    read.Text(WithoutPluginField(i), host);
+    read.Text(LacksPluginField(i), host);
     job.without_plugin.insert(std::move(host));
   }
   for (size_t i = 0; read.Find(ApartField(i, "a")) != nullptr; ++i) {
@@ -530,7 +530,7 @@ std::string EncodeJob(const JournalEntry& entry) {
   size_t left_out = 0;
   for (const std::string& host : job.left_out) fields[LeftOutField(left_out++)] = host;
   size_t without = 0;
-  for (const std::string& host : job.without_plugin) fields[WithoutPluginField(without++)] = host;
+  for (const std::string& host : job.without_plugin) fields[LacksPluginField(without++)] = host;
   size_t apart = 0;
   for (const auto& [a, b] : job.apart) {
     fields[ApartField(apart, "a")] = a;

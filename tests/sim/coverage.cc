@@ -118,7 +118,7 @@ constexpr Row kRows[] = {
     {Corner::kWaitsForStream, "members that waited for more of a stream", 1000, 100,
      Worlds::kStreams},
     {Corner::kReadersGoOn, "readers that went on where another one was", 60, 100, Worlds::kStreams},
-    {Corner::kUnsyncedLost, "segments that lost what was not synced", 80, 100, Worlds::kStreams},
+    {Corner::kUnsyncedLost, "segments that lost what was not synced", 70, 100, Worlds::kStreams},
     {Corner::kSourceFailures, "failures of a source", 12, 100, Worlds::kStreams},
     {Corner::kSpoolFailures, "failures of a spool", 40, 100, Worlds::kStreams},
     {Corner::kSweptSegments, "segments that readers which are gone had left", 26, 100,
