@@ -268,7 +268,10 @@ void JobRun::On(const HostLost& lost) {
 }
 
 void JobRun::On(const LaunchFailed& failed) {
-  if (AwaitsLastMeasure()) return EndUnmeasured(failed.reason);
+  if (AwaitsLastMeasure()) {
+    launch_failed_ = failed;
+    return EndUnmeasured(failed.reason);
+  }
   // A person has stopped it, and nobody is left who could make the last checkpoint.
   if (journal_.ending.stop_asked && !journal_.ending.gives_way)
     return End(JobPhase::kStopped, absl::StrCat("stopped without a checkpoint: ", failed.reason),

@@ -419,6 +419,7 @@ class JobRun {
   std::optional<AskedMeasure> asked_;
   // There is no room for whoever is to measure the last state.
   std::optional<Time> nobody_measures_since_;
+  std::optional<LaunchFailed> launch_failed_;  // when all was done but for that measure
   bool looks_at_measured_ = false;  // its checkpoint is damaged: the next view begins before it
   // What members said, when the last view formed, that they still write of one; nothing: none has
   // formed since this coordinator came to the job.

@@ -247,6 +247,16 @@ TEST(LastMeasure, WithoutWhoMeasuresTheJobIsDoneAndSaysWhy) {
   }
 }
 
+// Its hosts are gone for good, so nobody is waited for.
+TEST(LastMeasure, WhatNobodyCanWriteAgainHasFailed) {
+  ValidatedJob job;
+  job.Commit();
+  job.run.Handle(LaunchFailed{"no hosts", 1}, job.now);
+  job.run.Handle(DigestDone{"job", StartNumber(1), "", "the disk did not answer"}, job.now);
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kFailed);
+  EXPECT_EQ(job.run.journal().reason, "no hosts");
+}
+
 TEST(LastMeasure, IsNotOfWhatIsStoppedOrNotSaved) {
   StoredJob unsaved = Validated();
   unsaved.journal.spec.runtime.checkpoint.at_end = false;
