@@ -419,15 +419,20 @@ void JobRun::EndIfNobodyMeasures() {
 
 // No restart helps. True: whoever is left measures the last state, or nobody does any more.
 bool JobRun::EndsUnmeasuredWith(const ProcessExited& exited) {
-  if (!journal_.ending.unmeasured.empty()) return digesting_.has_value();
-  if (!AwaitsLastMeasure()) return false;
-  const Role role = RoleOfName(exited.name).value_or(Role::kWorker);
+  if (!AwaitsLastMeasure() && (journal_.ending.unmeasured.empty() || !digesting_)) return false;
+  given_up_ = exited;
+  if (digesting_) return true;
+  // A start that has no view yet needs as many as begin one, also for a follower to be asked.
+  const bool begins = journal_.resumes;
   const auto& live = membership_.live();
-  const bool has_other = std::any_of(live.begin(), live.end(), [&](const auto& entry) {
+  const auto others = std::count_if(live.begin(), live.end(), [&](const auto& entry) {
     return entry.second.member.role == Role::kWorker && entry.first.name != exited.name;
   });
-  const bool is_needed =
-      HasFollower() ? role == Role::kFollower : role == Role::kServer || !has_other;
+  const Role role = RoleOfName(exited.name).value_or(Role::kWorker);
+  const bool lacks_members =
+      role == Role::kServer ||
+      (role == Role::kWorker && others < (begins ? journal_.spec.runtime.workers_min : 1));
+  const bool is_needed = role == Role::kFollower || (lacks_members && (begins || !HasFollower()));
   if (is_needed) EndUnmeasured(absl::StrCat(exited.name, " ended: ", exited.cause));
   return true;
 }

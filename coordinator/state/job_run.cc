@@ -383,10 +383,14 @@ bool JobRun::EndsWith(const ExitTold& told) {
     return false;
   }
   if (EndsUnmeasuredWith(exited)) return false;
-  if (LacksPlugin(exited)) {
-    End(JobPhase::kFailed, WhereItIsMissing(exited), kExitBadConfiguration);
-    return true;
-  }
+  FailWith(exited);
+  return true;
+}
+
+// It is needed, and is not started again.
+void JobRun::FailWith(const ProcessExited& exited) {
+  if (LacksPlugin(exited))
+    return End(JobPhase::kFailed, WhereItIsMissing(exited), kExitBadConfiguration);
   // Without restarts it failed once.
   const char* how = journal_.spec.runtime.restarts == 0 ? " failed and is not started again"
                                                         : " fails again and again";
@@ -394,7 +398,6 @@ bool JobRun::EndsWith(const ExitTold& told) {
     End(JobPhase::kFailed, absl::StrCat(exited.name, how, ": ", exited.cause), kExitFailed);
   else
     End(JobPhase::kFailed, HowItEnded(exited), exited.exit_code);
-  return true;
 }
 
 void JobRun::On(const SignatureAsked& asked) {

@@ -148,6 +148,7 @@ class JobRun {
   void On(const SignatureAsked&);
   bool EndsWith(const ExitTold& told);
   bool EndsUnmeasuredWith(const ProcessExited& exited);
+  void FailWith(const ProcessExited& exited);
   void LeaveOut(const ProcessExited& exited);
   std::string WhereItIsMissing(const ProcessExited& exited) const;
   void GiveAnotherPlace(const ProcessExited& exited);
@@ -420,6 +421,7 @@ class JobRun {
   // There is no room for whoever is to measure the last state.
   std::optional<Time> nobody_measures_since_;
   std::optional<LaunchFailed> launch_failed_;  // when all was done but for that measure
+  std::optional<ProcessExited> given_up_;      // likewise: the last one that is not started again
   bool looks_at_measured_ = false;  // its checkpoint is damaged: the next view begins before it
   // What members said, when the last view formed, that they still write of one; nothing: none has
   // formed since this coordinator came to the job.

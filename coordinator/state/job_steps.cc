@@ -459,8 +459,9 @@ void JobRun::CannotReadBack(const Manifest& last, const std::string& why) {
   Say("checkpoint",
       absl::StrCat("the checkpoint of step ", last.step.value(), " cannot be read back: ", why));
   const bool is_last = last.lineage == journal_.lineages.back().number && last.step == EndStep();
-  if (is_last && launch_failed_)
-    return On(LaunchFailed(*launch_failed_));  // nobody writes it again
+  // Nobody writes it again.
+  if (is_last && launch_failed_) return On(LaunchFailed(*launch_failed_));
+  if (is_last && given_up_ && WhoHasNotJoined()) return FailWith(*given_up_);
   if (is_last) LastFailed(/*write_again=*/true, absl::StrCat("it cannot be read back: ", why));
 }
 

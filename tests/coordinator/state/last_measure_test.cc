@@ -87,7 +87,7 @@ class ValidatedJob {
   std::vector<Action> Join(const MemberId& id, ViewNumber active = {}) {
     muster::Join join;
     join.job = "job";
-    join.start = StartNumber(1);
+    join.start = run.journal().start;
     join.id = id;
     join.sealed = join.active = active;
     if (active > ViewNumber(0)) join.term = TermNumber(3);
@@ -125,7 +125,7 @@ class ValidatedJob {
   void Ends(const MemberId& id, bool gave_up) {
     ProcessExited exited;
     exited.job = "job";
-    exited.start = StartNumber(1);
+    exited.start = run.journal().start;
     exited.name = id.name;
     exited.lanes.incarnation = id.incarnation;
     exited.gave_up = gave_up;
@@ -255,6 +255,42 @@ TEST(LastMeasure, WhatNobodyCanWriteAgainHasFailed) {
   job.run.Handle(DigestDone{"job", StartNumber(1), "", "the disk did not answer"}, job.now);
   EXPECT_EQ(job.run.journal().phase, JobPhase::kFailed);
   EXPECT_EQ(job.run.journal().reason, "no hosts");
+}
+
+// A process that is not started again, of those that would write it.
+TEST(LastMeasure, WhoIsGivenUpWritesNothingAgain) {
+  ValidatedJob job;
+  job.Commit();
+  job.Ends(kTwo, /*gave_up=*/true);
+  job.Ends(kOne, /*gave_up=*/true);
+  job.run.Handle(DigestDone{"job", StartNumber(1), "", "the disk did not answer"}, job.now);
+  EXPECT_EQ(job.run.journal().phase, JobPhase::kFailed);
+  EXPECT_EQ(job.run.journal().reason, "worker-0 fails again and again: exit code 1");
+}
+
+// It was put back at its end. Its view needs as many workers as every first one of a start, so one
+// that has joined does not help.
+TEST(LastMeasure, AStartThatCannotBeginIsDoneWithoutIt) {
+  for (const bool follower : {false, true}) {
+    SCOPED_TRACE(follower);
+    ValidatedJob before;
+    before.Commit();
+    StoredJob stored;
+    stored.journal = before.run.journal();
+    stored.journal.spec.runtime.workers_min = 2;
+    if (follower) stored.journal.spec.training.validation.on = MeasuredOn::kFollower;
+    stored.journal.resumes = true;
+    stored.recorded = Step(kEnd);
+    stored.manifests = {before.last};
+    ValidatedJob job(stored);
+    job.run.Handle(StartRun{StartNumber(2), PlacesOf(2)}, job.now);
+    job.Join(kOne);
+    ASSERT_TRUE(job.run.Has(kOne));
+    job.Ends(kTwo, /*gave_up=*/true);
+    EXPECT_EQ(job.run.journal().ending.unmeasured, "worker-1 ended: exit code 1");
+    job.run.Handle(DigestDone{"job", StartNumber(2), "digest", ""}, job.now);
+    EXPECT_EQ(job.run.journal().phase, JobPhase::kDone);
+  }
 }
 
 TEST(LastMeasure, IsNotOfWhatIsStoppedOrNotSaved) {
