@@ -47,7 +47,7 @@ absl::Status AppendSteps(const JobPlace& place, const std::string& name, const J
       run.records += tensorboard::StepValues(step);
       ends.push_back(run.records.size());
     }
-    run.steps = static_cast<int64_t>(ends.size()) - 1;
+    run.steps = static_cast<int64_t>(ends.size()) - (steps.back().last_state ? 2 : 1);
     run.step = steps.back().step;
     run.unix_ms = steps.back().unix_ms;
     return true;

@@ -101,6 +101,8 @@ class Job:
     waits_for: str = ""
     deleting: bool = False
     owner: str = ""
+    parent: Mapping[str, Any] | None = None
+    stream: Mapping[str, Any] | None = None
     first_start: int = 0
     step: int = 0
     steps: int = 0
@@ -157,7 +159,11 @@ class LogLine:
 
 @dataclass(frozen=True)
 class HistoryStep:
-    """How a step went; a number is None where it is not known or not measured."""
+    """How a step went; a number is None where it is not known or not measured.
+
+    Where `last_state` is not None this is no step, but what was measured of that state, the last one of a job that
+    has ended.
+    """
 
     step: int = 0
     lineage: int = 0
@@ -170,6 +176,7 @@ class HistoryStep:
     samples: int | None = None
     seconds: float | None = None
     validation: tuple[Metric, ...] = field(default=(), metadata={"of": Metric})
+    last_state: int | None = None
 
 
 @dataclass(frozen=True)
@@ -196,6 +203,8 @@ class Audit:
     left_out_samples: int = 0
     lanes: int = 0
     lineages: tuple[Lineage, ...] = field(default=(), metadata={"of": Lineage})
+    parent: Mapping[str, Any] | None = None
+    plugins: list[Mapping[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
