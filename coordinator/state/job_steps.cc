@@ -350,8 +350,10 @@ void JobRun::On(const ManifestCommitted& committed) {
   const Manifest& m = committed.manifest;
   // The job rewound while this was being committed. A later pruning removes it.
   if (journal_.lineages.empty() || m.lineage != journal_.lineages.back().number) return;
-  // What is to be measured stays until it is.
-  const bool may_prune = !IsToBeMeasured(m.step) && ToMeasure() == nullptr;
+  // What is to be measured stays until it is. And the last state, written again after it was
+  // measured, may be the best one: the others stay until it is known to be readable.
+  const bool is_measured_end = m.step == EndStep() && MeasuresItsEnd() && FactOf(m.step) != nullptr;
+  const bool may_prune = !is_measured_end && !IsToBeMeasured(m.step) && ToMeasure() == nullptr;
   const std::vector<SegmentToAcknowledge> to_acknowledge =
       checkpoints_.Commit(m, journal_.lineages, may_prune ? KeepNow() : KeepRule(INT32_MAX));
   SaveMeasures();
