@@ -589,7 +589,9 @@ absl::Status Journal::LoadLedger(const JobJournal& job, RecoveredState& recovere
                                    }));
   recovered.recorded[job.id] = next;
   MUSTER_ASSIGN_OR_RETURN(recovered.recent[job.id], LoadRecent(job, next));
-  if (tail.measured && !OnAncestry(job.lineages, tail.measured->lineage, tail.measured->step))
+  if (tail.measured &&
+      !OnAncestry(job.lineages, tail.measured->lineage,
+                  tail.measured->step - (DelayOf(job.spec.training.validation) - 1)))
     tail.measured.reset();
   // What a rewind has left out was not the last one that counts.
   if (!tail.measured)

@@ -103,10 +103,13 @@ void DescribeProgress(const JobStatus& status, JobInfo& info) {
 void DescribeMeasures(const JobJournal& job, const JobTail& tail, JobInfo& info) {
   if (!job.environment) return;
   const std::vector<TaskMetric> metrics = MetricsIn(job.environment->tensors);
+  // What counts is the state: of the last one a fact may be of the lineage before, which had no
+  // step beyond it.
   const std::optional<MeasuredEntry>& last = tail.measured;
-  if (last && OnAncestry(job.lineages, last->lineage, last->step)) {
+  const Step state = last ? last->step - (DelayOf(job.spec.training.validation) - 1) : Step(0);
+  if (last && OnAncestry(job.lineages, last->lineage, state)) {
     info.validation = ValuesOf(metrics, last->measures);
-    info.validation_step = last->step.value() - (DelayOf(job.spec.training.validation) - 1);
+    info.validation_step = state.value();
   } else {
     for (const TaskMetric& metric : metrics) info.validation.push_back({metric.name, std::nullopt});
   }

@@ -1417,6 +1417,12 @@ TEST(DescribeTest, WhatWasMeasuredLastIsToldByName) {
     EXPECT_EQ(info.validation, c.told);
     EXPECT_EQ(info.validation_step, c.step);
   }
+  // State 5, which lineage 2 goes on from, a follower measured; a step 7 of lineage 1 never was.
+  job.spec.training.validation = {.on = MeasuredOn::kFollower, .delay = 3};
+  known.tail.measured = MeasuredEntry{LineageNumber(1), Step(7), {{6, 3}, {1, 4}}};
+  EXPECT_EQ(Described(known).validation_step, 5);
+  known.tail.measured->step = Step(8);
+  EXPECT_EQ(Described(known).validation, none) << "rewound";
 }
 
 TEST(DescribeTest, TheTimeThatIsLeftFollowsFromThePaceOfLate) {
