@@ -505,11 +505,14 @@ void Driver::AfterWrite(std::function<void()> call) { after_write_.push_back(std
 // Whoever hears it and asks again at once finds what it was told.
 void Driver::AfterPublishing(const std::function<void()>& call) {
   if (!failure_.ok()) return call();  // nothing is published until the journal can be written
-  AfterWrite([this, call] {
-    LookAtWritten({});
-    Publish();
+  const Done done = [this, call](const absl::StatusOr<KnownJobs>& written) {
+    if (written.ok()) {
+      LookAtWritten({});
+      Publish();
+    }
     call();
-  });
+  };
+  unanswered_.push_back({done, absl::OkStatus()});
 }
 
 void Driver::Flush() {

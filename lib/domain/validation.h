@@ -33,7 +33,7 @@ std::optional<Step> BroughtIn(const TrainingSpec& training, uint64_t samples, St
 // The state before state(step) whose measure it has not learned of: there is one at most.
 std::optional<Step> OutstandingIn(const TrainingSpec& training, uint64_t samples, Step step);
 // A follower measures state(step), so its checkpoint must come to be. That of the last state of all
-// has no step to ride with, and is not measured.
+// is measured as any job's (docs/decisions/0120).
 bool IsFollowed(const TrainingSpec& training, uint64_t samples, Step step);
 // From one measured state to the next, of a job with a follower: one of the two cadences is given.
 int64_t StepsBetweenMeasures(const TrainingSpec& training, uint64_t samples);
