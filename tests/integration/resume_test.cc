@@ -112,8 +112,11 @@ class DamagedTest : public ResumeTest, public testing::WithParamInterface<int> {
 // Everything is killed, then one bit of the newest checkpoint turns over.
 TEST_P(DamagedTest, TheCheckpointBeforeIsUsedAndTheFileIsNamed) {
   TrainOptions options = Options(GetParam());
-  options.kill_all_at = [](const nlohmann::json& event) {
-    return event.value("event", "") == "checkpoint" && event.value("step", 0) >= 8;
+  int complete = 0;  // a slow disk gives some up
+  options.kill_all_at = [&complete](const nlohmann::json& event) {
+    const bool is_complete = event.value("event", "") == "checkpoint" &&
+                             absl::StrContains(event.value("text", ""), "is complete");
+    return is_complete && ++complete >= 2 && event.value("step", 0) >= 8;
   };
   const TrainRun killed = Train(options);
   ASSERT_EQ(killed.exit_code, 128 + SIGKILL) << killed.Trace();
