@@ -230,7 +230,8 @@ TEST(Follower, WhatIsToBeMeasuredIsKeptUntilThen) {
   FollowedJob job;
   job.Join(kFollows);
   job.RecordUpTo(4);
-  EXPECT_THAT(Of<PruneManifests>(job.Commit(job.Save(4))), IsEmpty());
+  EXPECT_THAT(Of<PruneManifests>(job.Commit(job.Save(4))), IsEmpty())
+      << "what is to be measured stays";
   EXPECT_THAT(Of<PruneManifests>(job.Measured(4, 7)), SizeIs(1));
 }
 
