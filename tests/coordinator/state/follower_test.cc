@@ -9,7 +9,9 @@
 #include "gtest/gtest.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
+#include "tests/coordinator/state/actions_of.h"
 #include "tests/coordinator/state/desk.h"
+#include "tests/coordinator/state/measured.h"
 
 namespace muster::coordinator {
 namespace {
@@ -22,39 +24,6 @@ using testing::SizeIs;
 
 const Time kNow{seconds(1000)};
 const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1"), kFollows = Id(kFollowerName);
-
-template <class A>
-std::vector<A> Of(const std::vector<Action>& actions) {
-  std::vector<A> found;
-  for (const Action& action : actions)
-    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-  return found;
-}
-template <class M>
-std::vector<std::pair<MemberId, M>> Said(const std::vector<Action>& actions) {
-  std::vector<std::pair<MemberId, M>> found;
-  for (const ToMember& to : Of<ToMember>(actions))
-    if (const auto* m = std::get_if<M>(&to.message)) found.emplace_back(to.member, *m);
-  for (const ToMembers& to : Of<ToMembers>(actions))
-    if (const auto* m = std::get_if<M>(&to.message))
-      for (const MemberId& member : to.members) found.emplace_back(member, *m);
-  return found;
-}
-
-NumericEnvironment WithSums(const ValidationSpec& validation) {
-  NumericEnvironment environment = Environment();
-  const auto sums = SumTensors(validation, {{"loss"}});
-  environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
-  return environment;
-}
-
-MeasureSums Fact(float limb) {
-  MeasureSums sums;
-  sums.floats.assign(kFloatsOfMetric, 0.0f);
-  sums.floats[0] = limb;
-  sums.floats[11] = 1;
-  return sums;
-}
 
 StoredJob Followed() {
   StoredJob job;

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
+#include "tests/coordinator/state/actions_of.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -44,14 +45,6 @@ Join JoinOf(const MemberId& id) {
   join.id = id;
   join.environment = Environment();
   return join;
-}
-
-template <class A>
-std::vector<A> Of(const std::vector<Action>& actions) {
-  std::vector<A> found;
-  for (const Action& action : actions)
-    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-  return found;
 }
 
 TEST(JobRun, HoldsTheSlotsThatItWasGranted) {

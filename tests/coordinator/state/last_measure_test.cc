@@ -9,7 +9,9 @@
 #include "gtest/gtest.h"
 #include "lib/domain/samples.h"
 #include "lib/domain/validation.h"
+#include "tests/coordinator/state/actions_of.h"
 #include "tests/coordinator/state/desk.h"
+#include "tests/coordinator/state/measured.h"
 
 namespace muster::coordinator {
 namespace {
@@ -24,28 +26,12 @@ const Time kNow{std::chrono::seconds(1000)};
 const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1");
 constexpr int64_t kEnd = 6;
 
-template <class A>
-std::vector<A> Of(const std::vector<Action>& actions) {
-  std::vector<A> found;
-  for (const Action& action : actions)
-    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-  return found;
-}
-
 // Who was asked.
 std::vector<MemberId> Asked(const std::vector<Action>& actions) {
   std::vector<MemberId> asked;
   for (const ToMember& to : Of<ToMember>(actions))
     if (std::holds_alternative<MeasureState>(to.message)) asked.push_back(to.member);
   return asked;
-}
-
-MeasureSums Fact(float limb) {
-  MeasureSums sums;
-  sums.floats.assign(kFloatsOfMetric, 0.0f);
-  sums.floats[0] = limb;
-  sums.floats[11] = 1;
-  return sums;
 }
 
 StoredJob Validated() {
@@ -57,13 +43,6 @@ StoredJob Validated() {
   job.journal.spec.runtime.checkpoint.keep_best = "validation.loss";
   job.journal.resumes = true;
   return job;
-}
-
-NumericEnvironment WithSums(const ValidationSpec& validation) {
-  NumericEnvironment environment = Environment();
-  const auto sums = SumTensors(validation, {{"loss"}});
-  environment.tensors.insert(environment.tensors.end(), sums->begin(), sums->end());
-  return environment;
 }
 
 class ValidatedJob {

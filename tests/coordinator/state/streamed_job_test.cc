@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/domain/samples.h"
+#include "tests/coordinator/state/actions_of.h"
 #include "tests/coordinator/state/desk.h"
 
 namespace muster::coordinator {
@@ -24,25 +25,6 @@ using testing::SizeIs;
 const Time kNow{seconds(1000)};
 const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1"), kReads = Id(kReaderName);
 
-template <class A>
-std::vector<A> Of(const std::vector<Action>& actions) {
-  std::vector<A> found;
-  for (const Action& action : actions)
-    if (const auto* a = std::get_if<A>(&action)) found.push_back(*a);
-  return found;
-}
-template <class M>
-std::vector<std::pair<MemberId, M>> Said(const std::vector<Action>& actions) {
-  std::vector<std::pair<MemberId, M>> found;
-  for (const Action& action : actions) {
-    if (const auto* to = std::get_if<ToMember>(&action))
-      if (const auto* m = std::get_if<M>(&to->message)) found.emplace_back(to->member, *m);
-    if (const auto* to = std::get_if<ToMembers>(&action))
-      if (const auto* m = std::get_if<M>(&to->message))
-        for (const MemberId& member : to->members) found.emplace_back(member, *m);
-  }
-  return found;
-}
 // Where the first action of that kind stands; behind the last, where there is none.
 template <class Test>
 size_t Where(const std::vector<Action>& actions, const Test& is_it) {
