@@ -2,6 +2,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/member/state/member.h"
+#include "tests/lib/member/state/lone_view.h"
 #include "tests/lib/member/state/outcome_of.h"
 
 namespace muster {
@@ -44,25 +45,8 @@ class Alone {
     return member.Handle(CoordinatorSays{std::move(message)});
   }
   Outcome Enter(int64_t number, int64_t step, HealBy how, int64_t lineage = 1) {
-    View view;
-    view.job = "job";
-    view.number = ViewNumber(number);
-    view.lineage = LineageNumber(lineage);
-    view.members = {{kMe}};
-    view.owner_of = {0, 0};
-    view.lanes.holder_of = view.first_lanes.holder_of = {0, 0};
-    view.first_step = Step(step);
-    view.first_done = {false, false};
-    view.end = Step(50);
-    HealPlan plan;
-    plan.lineage = view.lineage;
-    plan.base = view.first_step;
-    plan.members = view.members;
-    plan.how = {how};
-    plan.values_from = plan.owner_of = {0, 0};
-    plan.slots_from = plan.catch_up_from = plan.done_from = {-1, -1};
-    plan.done = {false, false};
-    plan.first_lanes = view.first_lanes;
+    const auto [view, plan] =
+        MakeLoneView(kMe, {.number = number, .step = step, .end = 50, .lineage = lineage}, how);
     sealed = Coordinator(Seal{TermNumber(), view.number});
     healed = Coordinator(Heal{TermNumber(), view.number, plan});
     for (const Abandon& abandon : Of<Abandon>(healed)) member.Handle(Abandoned{abandon.id, 0});
