@@ -32,8 +32,8 @@ Step BringerOf(const ValidationSpec& validation, Step measured);
 std::optional<Step> BroughtIn(const TrainingSpec& training, uint64_t samples, Step step);
 // The state before state(step) whose measure it has not learned of: there is one at most.
 std::optional<Step> OutstandingIn(const TrainingSpec& training, uint64_t samples, Step step);
-// A follower measures state(step) while steps go on, so its checkpoint must come to be. Not the last
-// state of all: that is measured before the job is done (docs/decisions/0120).
+// A follower measures state(step) while steps go on, so its checkpoint must come to be. Not the
+// last state of all: that is measured before the job is done (docs/decisions/0120).
 bool IsFollowed(const TrainingSpec& training, uint64_t samples, Step step);
 // From one measured state to the next, of a job with a follower: one of the two cadences is given.
 int64_t StepsBetweenMeasures(const TrainingSpec& training, uint64_t samples);
