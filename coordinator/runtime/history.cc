@@ -84,27 +84,29 @@ HistoryStep StepAt(const JobOfSteps& job, const std::vector<RecordedStep>& recor
   return step;
 }
 
-// Of a job that has ended: what was measured of its last state. The time is that of the last step.
+// Of a job that has ended: what was measured of its last state. The time is that of the last step;
+// one that was adopted at its end has none of its own, and takes that of the measure.
 absl::StatusOr<std::optional<HistoryStep>> LastStateOf(const Journal& journal,
                                                        const JobJournal& job, Step recorded,
                                                        const JobOfSteps& of,
                                                        const std::vector<RecordedStep>& records) {
   if (!Ended(job.phase) || of.metrics.empty() || recorded == Step(0)) return std::nullopt;
-  MUSTER_ASSIGN_OR_RETURN(const std::optional<MeasureFact> fact, journal.FactOf(job, recorded));
-  if (!fact) return std::nullopt;
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<RecordedFact> measured,
+                          journal.FactOf(job, recorded));
+  if (!measured) return std::nullopt;
   const bool has_last = !records.empty() && records.back().record.step + 1 == recorded;
   HistoryStep row{
       .step = BringerOf(of.training.validation, recorded).value(),
       .lineage = (has_last ? records.back().record.lineage : job.lineages.back().number).value(),
       .epoch = recorded.value() / StepsPerEpoch(of.training, of.samples),
-      .unix_ms = has_last ? records.back().unix_ms : 0,
+      .unix_ms = has_last ? records.back().unix_ms : measured->unix_ms,
       .loss = std::nullopt,
       .learning_rate = std::nullopt,
       .gradient_norm = std::nullopt,
       .samples_per_second = std::nullopt,
       .samples = has_last ? SamplesUsed(records.back().record.samples, of.samples) : std::nullopt,
       .seconds = std::nullopt,
-      .validation = ValuesOf(of.metrics, MeasuresOf(of.metrics, fact->sums)),
+      .validation = ValuesOf(of.metrics, MeasuresOf(of.metrics, measured->fact.sums)),
       .last_state = recorded.value()};
   return row;
 }

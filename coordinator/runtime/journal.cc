@@ -268,7 +268,7 @@ struct Writer {
 
   void operator()(const PersistMeasure& change) {
     batch.Put(kLedger, LedgerKey(change.job, kMeasure, change.fact.lineage, change.fact.step),
-              EncodeMeasureFact(change.fact));
+              EncodeRecordedFact({change.fact, now}));
     if (!change.last.empty())
       TailOf(change.job).measured = {change.fact.lineage, change.would_be_brought_by, change.last};
   }
@@ -736,26 +736,26 @@ absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
   std::map<Step, MeasureFact> wanted;
   const std::string prefix = LedgerPrefix(job.id, kMeasure);
   MUSTER_RETURN_IF_ERROR(ScanLedger(
-      *kv_, job.id, prefix, PrefixEnd(prefix), "measure", DecodeMeasureFact,
-      [&](LineageNumber lineage, Step step, const MeasureFact& fact) {
-        if (step >= oldest) recent.Add(fact);
+      *kv_, job.id, prefix, PrefixEnd(prefix), "measure", DecodeRecordedFact,
+      [&](LineageNumber lineage, Step step, const RecordedFact& recorded) {
+        if (step >= oldest) recent.Add(recorded.fact);
         if ((step == outstanding || step == next) && OnAncestry(job.lineages, lineage, step))
-          wanted[step] = fact;
+          wanted[step] = recorded.fact;
         return absl::StatusOr<bool>(true);
       }));
   for (const auto& [step, fact] : wanted) recent.Add(fact);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<MeasureFact>> Journal::FactOf(const JobJournal& job,
-                                                           Step state) const {
-  std::optional<MeasureFact> found;
+absl::StatusOr<std::optional<RecordedFact>> Journal::FactOf(const JobJournal& job,
+                                                            Step state) const {
+  std::optional<RecordedFact> found;
   for (auto l = job.lineages.rbegin(); l != job.lineages.rend() && !found; ++l) {
     if (!OnAncestry(job.lineages, l->number, state)) continue;
     MUSTER_RETURN_IF_ERROR(ScanLedger(*kv_, job.id, LedgerKey(job.id, kMeasure, l->number, state),
                                       LedgerKey(job.id, kMeasure, l->number, state + 1), "measure",
-                                      DecodeMeasureFact,
-                                      [&](LineageNumber, Step, const MeasureFact& fact) {
+                                      DecodeRecordedFact,
+                                      [&](LineageNumber, Step, const RecordedFact& fact) {
                                         found = fact;
                                         return absl::StatusOr<bool>(true);
                                       }));

@@ -120,7 +120,7 @@ class Journal {
                                                       const std::stop_token& stop = {}) const;
   // What was measured of that state of the job's newest lineage, or of one that it came from;
   // nothing: no fact of it is there. Thread-safe.
-  absl::StatusOr<std::optional<MeasureFact>> FactOf(const JobJournal& job, Step state) const;
+  absl::StatusOr<std::optional<RecordedFact>> FactOf(const JobJournal& job, Step state) const;
 
  private:
   explicit Journal(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}

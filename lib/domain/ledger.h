@@ -85,6 +85,11 @@ struct RecordedStep {
   int64_t unix_ms = 0;  // when it was written; 0: not known
   bool operator==(const RecordedStep&) const = default;
 };
+struct RecordedFact {
+  MeasureFact fact;
+  int64_t unix_ms = 0;  // likewise
+  bool operator==(const RecordedFact&) const = default;
+};
 
 // A lineage forks from its parent at a step: the parent's records below `fork` are on its ancestry.
 struct Lineage {

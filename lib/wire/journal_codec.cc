@@ -49,9 +49,19 @@ absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes) {
   return step;
 }
 
-std::string EncodeMeasureFact(const MeasureFact& fact) { return EncodePart<v1::MeasureFact>(fact); }
-absl::StatusOr<MeasureFact> DecodeMeasureFact(std::string_view bytes) {
-  return DecodePart<v1::MeasureFact, MeasureFact>(bytes);
+std::string EncodeRecordedFact(const RecordedFact& fact) {
+  v1::MeasureFact message;
+  Write(fact.fact, message);
+  message.set_unix_ms(fact.unix_ms);
+  return message.SerializeAsString();
+}
+absl::StatusOr<RecordedFact> DecodeRecordedFact(std::string_view bytes) {
+  v1::MeasureFact message;
+  MUSTER_RETURN_IF_ERROR(Parse(bytes, message));
+  Reader reader;
+  RecordedFact fact{Read(reader, message), reader.Number("unix_ms", message.unix_ms())};
+  if (!reader.ok()) return reader.status();
+  return fact;
 }
 
 std::string EncodeSpoolSegment(const SpoolSegment& segment) {

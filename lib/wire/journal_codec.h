@@ -21,8 +21,8 @@ absl::StatusOr<StepRecord> DecodeStepRecord(std::string_view bytes);
 std::string EncodeRecordedStep(const RecordedStep& step);
 absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes);
 
-std::string EncodeMeasureFact(const MeasureFact& fact);
-absl::StatusOr<MeasureFact> DecodeMeasureFact(std::string_view bytes);
+std::string EncodeRecordedFact(const RecordedFact& fact);
+absl::StatusOr<RecordedFact> DecodeRecordedFact(std::string_view bytes);
 
 std::string EncodeSpoolSegment(const SpoolSegment& segment);
 absl::StatusOr<SpoolSegment> DecodeSpoolSegment(std::string_view bytes);

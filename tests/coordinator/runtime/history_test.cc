@@ -86,6 +86,20 @@ class HistoryTest : public ::testing::Test {
     job_.lineages.push_back({before + 1, before, Step(fork), "a rewind"});
     recorded_ = Step(fork);
   }
+  void Validate(MeasuredOn on, int64_t delay) {
+    job_.spec.training.validation = {.every_steps = 50, .on = on, .delay = delay};
+    const auto sums = SumTensors(job_.spec.training.validation, {{"loss"}});
+    job_.environment->tensors.insert(job_.environment->tensors.end(), sums->begin(), sums->end());
+  }
+  // State(10) has the loss 1.
+  void RecordMeasure() {
+    MeasureSums fact;
+    fact.floats.assign(kFloatsOfMetric, 0.0f);
+    fact.floats[4] = 1;   // 2^48 of 2^-48
+    fact.floats[11] = 1;  // 2^12 of 2^-12
+    ASSERT_TRUE(
+        journal_->Write({PersistMeasure{job_.id, {LineageNumber(1), Step(10), fact}}}, now_).ok());
+  }
   HistoryPage Read(const HistoryQuery& query = {}) const {
     const auto page = ReadHistory(*journal_, job_, recorded_, query, {});
     EXPECT_TRUE(page.ok()) << page.status();
@@ -230,23 +244,18 @@ TEST_F(HistoryTest, TheLastStateEndsTheHistoryUntilTheJobGoesOn) {
     job_.id = row.delay == 1 ? "a" : "b";
     const std::string path = path_ + job_.id;
     HistoryFile file(path);
-    job_.spec.training.validation = {.every_steps = 50, .on = row.on, .delay = row.delay};
-    const auto sums = SumTensors(job_.spec.training.validation, {{"loss"}});
-    job_.environment->tensors.insert(job_.environment->tensors.end(), sums->begin(), sums->end());
+    Validate(row.on, row.delay);
     job_.phase = JobPhase::kRunning;
     Record(0, 10);
-    MeasureSums fact;
-    fact.floats.assign(kFloatsOfMetric, 0.0f);
-    fact.floats[4] = 1;   // 2^48 of 2^-48
-    fact.floats[11] = 1;  // 2^12 of 2^-12
-    ASSERT_TRUE(
-        journal_->Write({PersistMeasure{job_.id, {LineageNumber(1), Step(10), fact}}}, now_).ok());
+    now_ += 100;
+    RecordMeasure();
     EXPECT_EQ(Read().steps.size(), 10u) << "it may still do step 10";
     job_.phase = JobPhase::kDone;
     const HistoryPage page = Read();
     ASSERT_EQ(page.steps.size(), 11u);
     EXPECT_EQ(page.steps.back().step, row.brought_by);
     EXPECT_EQ(page.steps.back().last_state, 10);
+    EXPECT_EQ(page.steps.back().unix_ms, page.steps[9].unix_ms);
     EXPECT_EQ(page.steps.back().loss, std::nullopt);
     EXPECT_EQ(page.steps.back().validation, (std::vector<MetricValue>{{"loss", 1.0}}));
     EXPECT_EQ(Read({.from = 0, .limit = 10}).next, 10);
@@ -267,6 +276,18 @@ TEST_F(HistoryTest, TheLastStateEndsTheHistoryUntilTheJobGoesOn) {
     job_.environment = CountingEnvironment();
     job_.environment->samples = kManySamples;
   }
+}
+
+// It has no step whose time that could be.
+TEST_F(HistoryTest, TheLastStateOfAJobThatWasAdoptedThereHasTheTimeOfItsMeasure) {
+  job_.lineages.back().fork = recorded_ = Step(10);
+  Validate(MeasuredOn::kWorkers, 1);
+  RecordMeasure();
+  job_.phase = JobPhase::kDone;
+  const std::vector<HistoryStep> steps = Read().steps;
+  ASSERT_EQ(steps.size(), 1u);
+  EXPECT_EQ(steps[0].last_state, 10);
+  EXPECT_EQ(steps[0].unix_ms, now_);
 }
 
 TEST_F(HistoryTest, OnlyALineOfAJobTellsAPlace) {

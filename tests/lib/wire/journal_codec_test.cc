@@ -58,6 +58,12 @@ TEST(JournalCodecTest, ARecordKeepsItsTimeAndItsNorm) {
   EXPECT_FALSE(DecodeRecordedStep(EncodeRecordedStep(step))->record.norm);
 }
 
+TEST(JournalCodecTest, AFactKeepsItsTime) {
+  RecordedFact fact{{LineageNumber(2), Step(3), {}}, 1'000'000'000'000};
+  fact.fact.sums.floats.assign(kFloatsOfMetric, 1.0f);
+  EXPECT_EQ(*DecodeRecordedFact(EncodeRecordedFact(fact)), fact);
+}
+
 TEST(JournalCodecTest, WhatIsWrongIsNamed) {
   StepRecord record;
   record.weight = -1;
