@@ -727,7 +727,7 @@ absl::Status Journal::ScanFingerprints(const std::string& job, LineageNumber lin
 // Along the ancestry; and what the last rewind voided, as far as it is not done again.
 // Of all lineages: what was measured of a voided state is compared with what is measured again.
 // That of state(next), where it is the last one, and the one that it has not learned of yet come
-// last, and so stay, however old they are.
+// last, and so stay, however old they are and however many are voided.
 absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
                                 RecentSteps& recent) const {
   const std::optional<Step> outstanding =
@@ -738,12 +738,12 @@ absl::Status Journal::LoadFacts(const JobJournal& job, Step oldest, Step next,
   MUSTER_RETURN_IF_ERROR(ScanLedger(
       *kv_, job.id, prefix, PrefixEnd(prefix), "measure", DecodeRecordedFact,
       [&](LineageNumber lineage, Step step, const RecordedFact& recorded) {
-        if (step >= oldest) recent.Add(recorded.fact);
+        if (step >= oldest) recent.Add(recorded.fact, job.lineages);
         if ((step == outstanding || step == next) && OnAncestry(job.lineages, lineage, step))
           wanted[step] = recorded.fact;
         return absl::StatusOr<bool>(true);
       }));
-  for (const auto& [step, fact] : wanted) recent.Add(fact);
+  for (const auto& [step, fact] : wanted) recent.Add(fact, job.lineages);
   return absl::OkStatus();
 }
 

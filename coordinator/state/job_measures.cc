@@ -147,7 +147,7 @@ void JobRun::TakeMeasure(const MeasureFact& fact) {
     persist.last = MeasuresOf(MetricsIn(journal_.environment->tensors), fact.sums);
   }
   Do(persist);
-  ledger_.Add(fact);
+  ledger_.Add(fact, journal_.lineages);
   if (is_last) {
     Persist();
     SayMeasured(fact.step, persist.last);

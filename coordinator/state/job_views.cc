@@ -367,7 +367,7 @@ void JobRun::Rewind(Planned& planned, std::optional<Step> lost_measure) {
     const MeasureSums* known = FactOf(fact.step);
     if (known == nullptr) {
       Do(PersistMeasure{j.id, fact});
-      ledger_.Add(fact);
+      ledger_.Add(fact, j.lineages);
     } else if (*known != fact.sums) {
       Say("state", absl::StrCat("what the checkpoint of step ", from->step.value(),
                                 " says was measured of the state of step ", fact.step.value(),

@@ -1,7 +1,10 @@
 #include "coordinator/state/recent_steps.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
+
+#include "coordinator/state/plan.h"
 
 namespace muster::coordinator {
 namespace {
@@ -19,11 +22,16 @@ void RecentSteps::Add(StepRecord record) {
   records[step] = std::move(record);
 }
 
-void RecentSteps::Add(const MeasureFact& fact) {
+void RecentSteps::Add(const MeasureFact& fact, const std::vector<Lineage>& lineages) {
   const auto added = facts.try_emplace({fact.lineage, fact.step}, fact.sums).first;
-  // Not the one that is wanted now: after a rewind it may be the oldest of all.
-  if (facts.size() > kRecentFacts)
-    facts.erase(added == facts.begin() ? std::next(added) : facts.begin());
+  if (facts.size() <= kRecentFacts) return;
+  // Not one that is wanted now: after a rewind it may be older than all that are voided.
+  auto out = std::find_if(facts.begin(), facts.end(), [&](const auto& known) {
+    const auto& [lineage, step] = known.first;
+    return known.first != added->first && !OnAncestry(lineages, lineage, step);
+  });
+  if (out == facts.end()) out = added == facts.begin() ? std::next(added) : facts.begin();
+  facts.erase(out);
 }
 
 const std::vector<Measure>* RecentSteps::MeasuresOf(Step step) const {

@@ -30,7 +30,8 @@ struct RecentSteps {
   std::map<std::pair<LineageNumber, Step>, MeasureSums> facts{};
 
   void Add(StepRecord record);
-  void Add(const MeasureFact& fact);
+  // `lineages`: the job's. Where there are many, those of voided states go first.
+  void Add(const MeasureFact& fact, const std::vector<Lineage>& lineages);
   // What that step on the ancestry brought; nullptr: nothing, or that is not known any more.
   const std::vector<Measure>* MeasuresOf(Step step) const;
   // A rewind to state(base): records from there on, and later fingerprints, are voided.

@@ -39,7 +39,9 @@ class StepLedger {
   std::vector<LaneId> LanesNotFinite(Step step) const;  // as far as they are known
   std::optional<FingerprintPart> FingerprintOf(Step state) const;
   const RecentSteps& recent() const { return recent_; }
-  void Add(const MeasureFact& fact) { recent_.Add(fact); }
+  void Add(const MeasureFact& fact, const std::vector<Lineage>& lineages) {
+    recent_.Add(fact, lineages);
+  }
   RecentSteps ReleaseRecent() && { return std::move(recent_); }
 
  private:

@@ -113,7 +113,7 @@ coordinator::RecentSteps JobStore::Recent() const {
   coordinator::RecentSteps recent;
   if (!journal || journal->lineages.empty()) return recent;
   const std::vector<Lineage>& lineages = journal->lineages;
-  for (const auto& [of, sums] : facts) recent.Add(MeasureFact{of.first, of.second, sums});
+  for (const auto& [of, sums] : facts) recent.Add({of.first, of.second, sums}, lineages);
   const Step next = Recorded();
   Step end = next;
   for (auto l = lineages.rbegin(); l != lineages.rend() && end > Step(0); ++l) {

@@ -480,13 +480,16 @@ TEST(Journal, KnowsWhatAFollowerMeasuredInAllLineages) {
   EXPECT_EQ(found->recent.at("a").facts, expected);
 }
 
-// After a rewind the one that the next steps bring may be older than all that was voided.
-TEST(Journal, AFactThatIsStillToBeBroughtIsFoundAmongManyThatAreNot) {
+// After a rewind the one that the next steps bring may be older than all that was voided; and so
+// may that of a last state, behind it.
+TEST(Journal, FactsThatAreStillWantedAreFoundAmongManyThatAreNot) {
   const auto kv = OpenMemory(JournalFamilies());
   {
     const auto journal = OpenOn(*kv);
     ASSERT_TRUE(journal.ok());
-    std::vector<Persisted> changes = {PersistJob{FollowedUpTo(6)}};
+    JobJournal job = FollowedUpTo(6);
+    job.lineages.back().fork = Step(6);
+    std::vector<Persisted> changes = {PersistJob{job}, PersistMeasure{"a", FactAt(1, 6)}};
     for (int64_t s = 4; s < 4 * 200; s += 4)
       changes.emplace_back(PersistMeasure{"a", FactAt(1, s)});
     ASSERT_TRUE((*journal)->Write(changes, 1).ok());
@@ -495,9 +498,11 @@ TEST(Journal, AFactThatIsStillToBeBroughtIsFoundAmongManyThatAreNot) {
   ASSERT_TRUE(found.ok()) << found.status();
   const auto& facts = found->recent.at("a").facts;
   EXPECT_EQ(facts.size(), kRecentFacts);
-  const auto wanted = facts.find({LineageNumber(1), Step(4)});
-  ASSERT_NE(wanted, facts.end());
-  EXPECT_EQ(wanted->second, FactAt(1, 4).sums);
+  for (const int64_t step : {4, 6}) {
+    const auto wanted = facts.find({LineageNumber(1), Step(step)});
+    ASSERT_NE(wanted, facts.end()) << step;
+    EXPECT_EQ(wanted->second, FactAt(1, step).sums);
+  }
 }
 
 TEST(Journal, ErasesWhatWasMeasuredOfAJob) {

@@ -289,7 +289,7 @@ TEST(Follower, FactsAndWhatIsAskedFollowFromTheJournalAfterARestart) {
   StoredJob stored;
   stored.journal = job.run.journal();
   stored.recorded = Step(4);
-  stored.recent.Add(MeasureFact{job.lineage(), Step(4), Fact(7)});
+  stored.recent.Add({job.lineage(), Step(4), Fact(7)}, stored.journal.lineages);
   FollowedJob next(stored);
   next.Join(kTwo);
   const auto gives = Said<GiveMeasure>(next.Join(kOne));

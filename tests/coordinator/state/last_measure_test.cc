@@ -181,7 +181,8 @@ TEST(LastMeasure, AnotherCoordinatorReadsTheFactOrAsksAgain) {
     stored.journal = before.run.journal();
     stored.recorded = Step(kEnd);
     stored.manifests = {before.last};
-    if (has_fact) stored.recent.Add(MeasureFact{before.lineage(), Step(kEnd), Fact(7)});
+    if (has_fact)
+      stored.recent.Add({before.lineage(), Step(kEnd), Fact(7)}, stored.journal.lineages);
     ValidatedJob job(stored);
     const ViewNumber number = stored.journal.view->number;
     std::vector<Action> all = job.Join(kTwo, number);

@@ -73,14 +73,33 @@ TEST(RecentSteps, OfForgottenStepsTheNewestMeasuresAreKept) {
   }
 }
 
-TEST(RecentSteps, AMeasureThatIsAddedStaysThoughItIsTheOldest) {
+// Of the steps from this one on, as many as are kept.
+RecentSteps FactsFrom(int64_t first, const std::vector<Lineage>& lineages) {
   RecentSteps recent;
   for (size_t s = 0; s < kRecentFacts; ++s)
-    recent.Add(MeasureFact{LineageNumber(0), Step(1000 + static_cast<int64_t>(s)), {{1}}});
-  recent.Add(MeasureFact{LineageNumber(0), Step(100), {{2}}});
+    recent.Add({LineageNumber(1), Step(first + static_cast<int64_t>(s)), {{1}}}, lineages);
+  return recent;
+}
+
+TEST(RecentSteps, AMeasureThatIsAddedStaysThoughItIsTheOldest) {
+  const std::vector<Lineage> lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
+  RecentSteps recent = FactsFrom(1000, lineages);
+  recent.Add({LineageNumber(1), Step(100), {{2}}}, lineages);
   EXPECT_EQ(recent.facts.size(), kRecentFacts);
-  EXPECT_EQ(recent.facts.count({LineageNumber(0), Step(100)}), 1u);
-  EXPECT_EQ(recent.facts.count({LineageNumber(0), Step(1000)}), 0u);
+  EXPECT_EQ(recent.facts.count({LineageNumber(1), Step(100)}), 1u);
+  EXPECT_EQ(recent.facts.count({LineageNumber(1), Step(1000)}), 0u);
+}
+
+// The state of step 1001 is voided, and the one before it may still be brought.
+TEST(RecentSteps, MeasuresOfVoidedStatesGoBeforeOlderOnes) {
+  std::vector<Lineage> lineages = {{LineageNumber(1), LineageNumber(0), Step(0), "start"}};
+  RecentSteps recent = FactsFrom(1000, lineages);
+  lineages.push_back({LineageNumber(2), LineageNumber(1), Step(1000), "a rewind"});
+  recent.Add({LineageNumber(2), Step(1003), {{2}}}, lineages);
+  EXPECT_EQ(recent.facts.size(), kRecentFacts);
+  EXPECT_EQ(recent.facts.count({LineageNumber(1), Step(1000)}), 1u);
+  EXPECT_EQ(recent.facts.count({LineageNumber(1), Step(1001)}), 0u);
+  EXPECT_EQ(recent.facts.count({LineageNumber(2), Step(1003)}), 1u);
 }
 
 }  // namespace
