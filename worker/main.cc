@@ -16,22 +16,19 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "lib/base/exit_codes.h"
-#include "lib/base/mutex.h"
-#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/member_program.h"
 #include "lib/log/log.h"
 #include "worker/commands/commands.h"
 #include "worker/plugins/make_any_task.h"
+#include "worker/plugins/prepare_news.h"
 #include "worker/runtime/trainer.h"
 #include "worker/torch/numerics.h"
 #include "worker/torch/report.h"
 
 namespace muster::worker {
 namespace {
-
-constexpr auto kBetweenWords = std::chrono::seconds(10);
 
 // What members of a job have to have alike, beside what the trainer itself finds.
 std::string Properties(const std::string& plugin, const PreparedPtr& prepared) {
@@ -40,15 +37,8 @@ std::string Properties(const std::string& plugin, const PreparedPtr& prepared) {
       prepared == nullptr ? "" : absl::StrCat("prepared sha256:", prepared->hash(), "\n"));
 }
 
-HowFar HowFarOf(const PreparedSoFar& so_far) {
-  return {.waits = !so_far.is_ours,
-          .hashes = so_far.hashes,
-          .percent = static_cast<int32_t>(100 * so_far.share),
-          .what = Cut(so_far.what, kMostHowFarBytes)};
-}
-
-// Tells people how far what a task prepares is, at once and then now and then, and the coordinator,
-// which is told by the exchange thread. Any thread.
+// Tells people how far what a task prepares is, and the coordinator, which is told by the exchange
+// thread. Any thread.
 class PrepareWords {
  public:
   explicit PrepareWords(MemberProcess& process) : process_(process) {}
@@ -56,27 +46,23 @@ class PrepareWords {
   void Tell(const PreparedSoFar& so_far) {
     const auto now = std::chrono::steady_clock::now();
     process_.port().progress.GoesOn(now);
-    process_.events()->Post(StillPrepares{HowFarOf(so_far)});
-    {
-      const MutexLock lock(mutex_);
-      // Whose work it is, and the first that is said of it, is news.
-      const std::pair<bool, bool> kind(so_far.is_ours, so_far.what.empty());
-      if (told_ && kind_ == kind && now - *told_ < kBetweenWords) return;
-      told_ = now;
-      kind_ = kind;
-    }
+    PrepareNews::News news = news_.In(so_far, now);
+    if (news.for_coordinator)
+      process_.events()->Post(StillPrepares{*std::move(news.for_coordinator)});
+    if (!news.for_people) return;
     const std::string text = TextOf(so_far);
     LogInfo("%s", text);
     process_.reporter().Prepares(text);
   }
   // What comes now is the model.
-  void Over() { process_.events()->Post(StillPrepares{}); }
+  void Over() {
+    news_.Over();
+    process_.events()->Post(StillPrepares{});
+  }
 
  private:
   MemberProcess& process_;
-  Mutex mutex_;
-  std::optional<std::chrono::steady_clock::time_point> told_ ABSL_GUARDED_BY(mutex_);
-  std::pair<bool, bool> kind_ ABSL_GUARDED_BY(mutex_);
+  PrepareNews news_;
 };
 
 // `lane_file`: empty, of a follower, which runs no lane of training.
