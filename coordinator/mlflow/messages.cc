@@ -237,10 +237,13 @@ std::vector<MlflowPoint> PointsBehind(absl::Span<const HistoryStep> steps,
 }
 
 // Of the last step that it has some points may be missing: whoever keeps them in files keeps one
-// after the other.
+// after the other. What was measured tells nothing of it: that of a last state has the number of
+// the step that would bring it, and where the job is made longer, others come before that one.
 int64_t FirstStepToRead(const std::map<std::string, int64_t>& newest) {
   int64_t first = 0;
-  for (const auto& [key, step] : newest) first = std::max(first, step);
+  for (const std::string& series : HistorySeriesNames())
+    if (const auto known = newest.find(series); known != newest.end())
+      first = std::max(first, known->second);
   return first;
 }
 

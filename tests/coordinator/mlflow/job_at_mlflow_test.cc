@@ -1,5 +1,8 @@
 #include "coordinator/mlflow/job_at_mlflow.h"
 
+#include <cstdint>
+#include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -249,6 +252,53 @@ TEST_F(JobAtMlflowTest, AJobThatGoesOnLongerRunsAgain) {
     ASSERT_TRUE(FollowAll(run, job, 25).ok());
     EXPECT_EQ(server_.RunOf("count")->status, status);
   }
+}
+
+// The row of a last state has the number of a step that a longer job does, or that comes behind
+// steps which it does.
+TEST_F(JobAtMlflowTest, BehindTheRowOfALastStateEachStepOfEachCurveComesOnce) {
+  for (const int64_t delay : {1, 3})
+    for (const int64_t end : {100, 120})
+      for (const bool is_another : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(delay, " ", end, " ", is_another));
+        const ReadSteps read = [&](const JobJournal& job, Step recorded, int64_t from) {
+          absl::StatusOr<HistoryPage> page = ReadAll(job, recorded, from);
+          for (HistoryStep& step : page->steps) {
+            const int64_t state = step.step - (delay - 1);
+            step.validation.clear();
+            if (state > 0 && state % 50 == 0) step.validation = {{"loss", LossAt(state)}};
+          }
+          if (job.phase == JobPhase::kDone)
+            page->steps.push_back({.step = recorded.value() + delay - 1,
+                                   .unix_ms = 2'000,
+                                   .validation = {{"loss", LossAt(recorded.value())}},
+                                   .last_state = recorded.value()});
+          return page;
+        };
+        server_ = {};
+        experiments_.clear();
+        JobJournal job = JobOf("count");
+        JobAtMlflow first({"c1", ""}), another({"c1", ""});
+        const auto follow = [&](JobAtMlflow& run, int64_t recorded) {
+          ASSERT_TRUE(run.Follow(job, Step(recorded), read, Ask(), experiments_).ok());
+        };
+        job.phase = JobPhase::kDone;
+        follow(first, end);
+        follow(first, end);
+        job.phase = JobPhase::kRunning;
+        for (const int64_t recorded : {end, end + 1, int64_t{160}})
+          follow(is_another ? another : first, recorded);
+        std::map<std::string, std::vector<int64_t>> there;
+        for (const auto& [key, points] : server_.RunOf("count")->points)
+          for (const auto& [step, value] : points) there[key].push_back(step);
+        std::vector<int64_t> all(160);
+        std::iota(all.begin(), all.end(), 0);
+        EXPECT_EQ(there["loss"], all);
+        const std::set<int64_t> measured = {50, 100, end, 150};
+        std::vector<int64_t> bringers;
+        for (const int64_t state : measured) bringers.push_back(state + delay - 1);
+        EXPECT_EQ(there["validation.loss"], bringers);
+      }
 }
 
 TEST_F(JobAtMlflowTest, AServerThatIsGoneLosesNothing) {

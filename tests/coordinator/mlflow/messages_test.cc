@@ -73,6 +73,8 @@ TEST(MlflowMessages, PointsBehindWhatIsThereAreInTheOrderOfSteps) {
               ElementsAre(MlflowPoint{"loss", 6, 60, 6}));
   EXPECT_EQ(FirstStepToRead({}), 0);
   EXPECT_EQ(FirstStepToRead({{"loss", 4}, {"validation.top_5", 3}}), 4);
+  EXPECT_EQ(FirstStepToRead({{"loss", 4}, {"validation.top_5", 7}}), 4) << "of a last state";
+  EXPECT_EQ(FirstStepToRead({{"validation.top_5", 7}}), 0) << "of a job that was adopted there";
 }
 
 TEST(MlflowMessages, NamesAreThoseThatItTakesAndStayDifferent) {
