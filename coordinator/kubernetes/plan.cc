@@ -165,9 +165,11 @@ LaunchTold ToldOf(const Launch& launch, const SeenCluster& seen, const LaunchTim
     if (!tells_all) return told;
     const std::string& why = part == seen.part_failures.end() ? there.failure : part->second;
     told.is_over = true;
-    told.exit_code = ExitCodeIn(why);
+    const int code = ExitCodeIn(why);
+    // That one is a word between programs. All pods are of one template: no other one has it.
+    told.exit_code = code == kExitNoPlugin ? kExitBadConfiguration : code;
     told.failure = absl::StrCat("Kubernetes has given up ", NameOf(there), ": ", why);
-    if (const SeenPod* const failed = OneThatFailed(PodsIn(seen, launch.name), told.exit_code))
+    if (const SeenPod* const failed = OneThatFailed(PodsIn(seen, launch.name), code))
       absl::StrAppend(&told.failure, "; ", EndOf(*failed));
     return told;
   }

@@ -120,6 +120,15 @@ TEST(Plan, WhatIsGivenUpIsTold) {
   EXPECT_TRUE(told.is_over);
   EXPECT_EQ(told.exit_code, 64);
   EXPECT_THAT(told.failure, AllOf(HasSubstr("exit code 64"), HasSubstr("last words: bad option")));
+  seen.part_failures["l"] = "PodFailurePolicy: failed with exit code 72 matching";
+  seen.pods["l"]["b"] = {.name = "b",
+                         .launch = "l",
+                         .has_failed = true,
+                         .exit_code = 72,
+                         .last_words = "no plug-in brings it"};
+  told = ToldOf(kLaunch, seen, {});
+  EXPECT_EQ(told.exit_code, 64) << "as where no host has the plug-in";
+  EXPECT_THAT(told.failure, HasSubstr("last words: no plug-in brings it"));
   seen.launches["l"].is_ending = true;
   EXPECT_THAT(ToldOf(kLaunch, seen, {}).failure, IsEmpty()) << "another takes its place";
   told = ToldOf(kLaunch, With({.is_complete = true}), {});
