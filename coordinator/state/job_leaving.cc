@@ -240,7 +240,7 @@ void JobRun::EndIfNobodyIsLeftToStop() {
 // Without whom the job cannot go on, and who has no place, for people; empty: nobody.
 std::string JobRun::WhoLacksRoom() const {
   if (reattachment_ || finishes_since_ || digesting_) return "";
-  const bool begins = !journal_.view || journal_.resumes;
+  const bool begins = !HasBegun();
   int32_t workers = 0;
   std::map<Role, std::string> first;  // without a place
   for (const auto& [name, placement] : journal_.placements) {
@@ -336,8 +336,10 @@ void JobRun::StopWhenLate() {
   ending.gives_way = false;
   ending.is_urgent = ending.is_late = true;
   if (!stops_already) stops_since_ = now_;
-  if (AwaitsLastMeasure() && journal_.resumes) return EndUnmeasured(WhyItIsLate());
-  if (!journal_.view || journal_.resumes) return End(JobPhase::kFailed, WhyItIsLate(), kExitFailed);
+  if (!HasBegun()) {
+    if (AwaitsLastMeasure()) return EndUnmeasured(WhyItIsLate());
+    return End(JobPhase::kFailed, WhyItIsLate(), kExitFailed);
+  }
   SetPhase(JobPhase::kStopping, absl::StrCat("stops after a checkpoint: ", WhyItIsLate()));
   GiveCommands();
 }
@@ -362,8 +364,8 @@ void JobRun::On(const GiveWay& give_way) {
   journal_.ending.gives_way = true;
   journal_.ending.is_urgent = give_way.is_urgent;
   stops_since_ = now_;
-  if (AwaitsLastMeasure() && journal_.resumes) return EndUnmeasured(give_way.why);
-  if (!journal_.view || journal_.resumes) {
+  if (!HasBegun()) {
+    if (AwaitsLastMeasure()) return EndUnmeasured(give_way.why);
     Say("state", absl::StrCat("gives up its places: ", give_way.why));
     return End(JobPhase::kStopped, give_way.why, kExitLater);
   }

@@ -130,7 +130,7 @@ NodePairs JobRun::KeptApart() const {
     has_worker |= placement.role == Role::kWorker && placement.host;
   }
   const bool tries = now_ - parted_ >= leadership_.settings.grow_interval;
-  const bool begins = !journal_.view || journal_.resumes;
+  const bool begins = !HasBegun();
   return tries && (begins || lacks_server || !has_worker) ? NodePairs() : journal_.apart;
 }
 

@@ -289,8 +289,7 @@ void JobRun::On(const Stop&) {
   if (journal_.ending.stop_asked) return;
   journal_.ending.stop_asked = true;
   if (AwaitsLastMeasure()) return EndWhenDone();
-  if (!journal_.view || journal_.resumes)  // the view is of an earlier start
-    return End(JobPhase::kStopped, "stopped before its first step", kExitStopped);
+  if (!HasBegun()) return End(JobPhase::kStopped, "stopped before its first step", kExitStopped);
   SetPhase(JobPhase::kStopping, "stops after a checkpoint");
   GiveCommands();
 }

@@ -187,6 +187,8 @@ class JobRun {
   void Dismiss(const std::string& reason, int exit_code);
   std::string WhyItGoesBack(JobPhase phase, const std::string& reason, int exit_code);
   void LeaveUnusedLineages();
+  // A view of this start was formed; else there is none, or one of an earlier start.
+  bool HasBegun() const { return journal_.view && !journal_.resumes; }
 
   // Who may join, and who has to leave (job_members.cc).
   bool HasOtherWorker(const Join& join, bool with_session) const;
