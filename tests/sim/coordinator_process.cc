@@ -434,6 +434,7 @@ void CoordinatorProcess::Do(const coordinator::DeleteJob& a) {
 }
 
 void CoordinatorProcess::Do(const coordinator::PruneManifests& a) {
+  if (!own_) invariants_.BeforePrune(JobOf(a.newest.job), a);
   OnCommitThread(200, [this, &job = JobOf(a.newest.job), a] {
     if (!MayChangeFolder()) return;
     const std::vector<Manifest> before = StoreOf(job).catalogue;

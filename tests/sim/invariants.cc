@@ -450,19 +450,35 @@ bool Invariants::HasFact(const SimJob& job, const std::vector<Lineage>& lineages
   });
 }
 
+bool Invariants::IsToBeMeasured(const SimJob& job, const std::vector<Lineage>& lineages,
+                                const Manifest& m) const {
+  const TrainingSpec& training = job.terms.training();
+  return coordinator::OnAncestry(lineages, m.lineage, m.step) &&
+         IsMeasuredIn(training, job.environment.samples, m.step) &&
+         BringerOf(training.validation, m.step) >= job.store.Recorded() &&
+         m.step < Step(job.options.steps) && !HasFact(job, lineages, m.step);
+}
+
+// Those before it stay, too: it may be damaged, which the follower finds. The state that a job has
+// enough of may go unmeasured.
+void Invariants::BeforePrune(const SimJob& job, const coordinator::PruneManifests& prune) {
+  if (job.options.delay == 0 || two_until_ > 0 || !job.store.journal) return;
+  const coordinator::JobJournal& journal = *job.store.journal;
+  const Manifest& newest = prune.newest;
+  if (journal.lineages != prune.lineages || journal.ending.enough_at == newest.step) return;
+  if (IsToBeMeasured(job, prune.lineages, newest))
+    Violate(job, absl::StrCat("checkpoints go before that of step ", newest.step.value(),
+                              " is measured"));
+}
+
 // The checkpoint of a state that is to be measured stays until it is.
 void Invariants::CheckPruned(const SimJob& job, const std::vector<Manifest>& before,
                              const coordinator::PruneManifests& prune) {
-  const TrainingSpec& training = job.terms.training();
   if (job.options.delay == 0 || two_until_ > 0) return;
   for (const Manifest& m : before) {
     const bool is_there = std::any_of(job.store.catalogue.begin(), job.store.catalogue.end(),
                                       [&](const Manifest& other) { return other.step == m.step; });
-    const bool counts = coordinator::OnAncestry(prune.lineages, m.lineage, m.step) &&
-                        IsMeasuredIn(training, job.environment.samples, m.step) &&
-                        BringerOf(training.validation, m.step) >= job.store.Recorded() &&
-                        m.step < Step(job.options.steps);
-    if (!is_there && counts && !HasFact(job, prune.lineages, m.step))
+    if (!is_there && IsToBeMeasured(job, prune.lineages, m))
       Violate(job, absl::StrCat("the checkpoint of step ", m.step.value(),
                                 " is deleted before it was measured"));
   }

@@ -41,6 +41,7 @@ class Invariants {
   void BeforePersist(const SimJob& job, const coordinator::JobJournal& next);
   void CheckRecord(SimJob& job, const StepRecord& record);
   void CheckFact(SimJob& job, const MeasureFact& fact);
+  void BeforePrune(const SimJob& job, const coordinator::PruneManifests& prune);
   void CheckPruned(const SimJob& job, const std::vector<Manifest>& before,
                    const coordinator::PruneManifests& prune);
   void CheckManifest(SimJob& job, const Manifest& manifest);
@@ -100,6 +101,8 @@ class Invariants {
   bool SpokeOfLate(const MemberId& member) const;
   int64_t BeforeAwake(int64_t ms) const;
   bool HasFact(const SimJob& job, const std::vector<Lineage>& lineages, Step measured) const;
+  bool IsToBeMeasured(const SimJob& job, const std::vector<Lineage>& lineages,
+                      const Manifest& m) const;
   bool IsMeasureLost(const SimJob& job) const;
   bool HoldsStateOf(const MemberId& member, LineageNumber lineage) const;
   void NoteStop(const SimJob& job, const coordinator::JobJournal& next);
