@@ -22,8 +22,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-const Time kNow{seconds(1000)};
-const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1"), kFollows = Id(kFollowerName);
+const MemberId kFollows = Id(kFollowerName);
 
 StoredJob Followed() {
   StoredJob job;
@@ -35,35 +34,15 @@ StoredJob Followed() {
   return job;
 }
 
-class FollowedJob {
+class FollowedJob : public MeasuredJob {
  public:
-  explicit FollowedJob(StoredJob job)
-      : run({"cluster", TermNumber(3), Settings()}, std::move(job), kNow) {}
+  using MeasuredJob::MeasuredJob;
   // Started, with both workers in view 1.
-  FollowedJob() : FollowedJob(Followed()) {
+  FollowedJob() : MeasuredJob(Followed()) {
     Placements places = PlacesOf(2);
     places[kFollowerName] = {Role::kFollower, "", {}};
-    run.Handle(StartRun{StartNumber(1), places}, kNow);
-    Join(kOne);
-    Join(kTwo);
-    const ViewNumber number = run.journal().number;
-    for (const MemberId& id : {kOne, kTwo}) Say(id, Sealed{number, {}});
-    for (const MemberId& id : {kOne, kTwo}) Say(id, HoldsBase{number, 0});
-    EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
+    Begin(places);
   }
-  std::vector<Action> Say(const MemberId& id, ToCoordinator message) {
-    return run.Handle(MemberSays{id, std::move(message)}, now);
-  }
-  std::vector<Action> Join(const MemberId& id) {
-    muster::Join join;
-    join.job = "job";
-    join.start = StartNumber(1);
-    join.id = id;
-    join.role = id.name == kFollowerName ? Role::kFollower : Role::kWorker;
-    join.environment = WithSums(run.journal().spec.training.validation);
-    return Say(id, join);
-  }
-  LineageNumber lineage() const { return run.journal().lineages.back().number; }
   // Up to before this step.
   std::vector<Action> RecordUpTo(int64_t end, const MemberId& by = kOne) {
     std::vector<Action> all;
@@ -116,8 +95,6 @@ class FollowedJob {
     return Say(kFollows, muster::Measured{lineage(), Step(step), Fact(limb)});
   }
 
-  Time now = kNow;
-  JobRun run;
   int64_t recorded = 0;
   int64_t segments = 0;
 };
@@ -426,16 +403,7 @@ class LeavesAfterARestart : public testing::Test {
     for (const MemberId& id : {kOne, kTwo}) job.Say(id, HoldsBase{number, 0});
   }
   void ComeBack(FollowedJob& job) {
-    for (const MemberId& id : {kTwo, kOne}) {
-      muster::Join join;
-      join.job = "job";
-      join.start = StartNumber(1);
-      join.id = id;
-      join.term = TermNumber(3);
-      join.sealed = join.active = stored_.journal.number;
-      join.environment = WithSums(stored_.journal.spec.training.validation);
-      job.Say(id, join);
-    }
+    for (const MemberId& id : {kTwo, kOne}) job.Join(id, stored_.journal.number);
   }
 
   FollowedJob before_;

@@ -22,8 +22,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-const Time kNow{std::chrono::seconds(1000)};
-const MemberId kOne = Id("worker-0"), kTwo = Id("worker-1");
 constexpr int64_t kEnd = 6;
 
 // Who was asked.
@@ -45,35 +43,14 @@ StoredJob Validated() {
   return job;
 }
 
-class ValidatedJob {
+class ValidatedJob : public MeasuredJob {
  public:
-  explicit ValidatedJob(StoredJob job)
-      : run({"cluster", TermNumber(3), Settings()}, std::move(job), kNow) {}
+  using MeasuredJob::MeasuredJob;
   // All steps are done by both workers of view 1.
-  ValidatedJob() : ValidatedJob(Validated()) {
-    run.Handle(StartRun{StartNumber(1), PlacesOf(2)}, now);
-    Join(kOne);
-    Join(kTwo);
-    const ViewNumber number = run.journal().number;
-    for (const MemberId& id : {kOne, kTwo}) Say(id, Sealed{number, {}});
-    for (const MemberId& id : {kOne, kTwo}) Say(id, HoldsBase{number, 0});
-    EXPECT_EQ(run.journal().phase, JobPhase::kRunning);
+  ValidatedJob() : MeasuredJob(Validated()) {
+    Begin(PlacesOf(2));
     for (int64_t step = 0; step < kEnd; ++step) Record(step);
   }
-  std::vector<Action> Say(const MemberId& id, ToCoordinator message) {
-    return run.Handle(MemberSays{id, std::move(message)}, now);
-  }
-  std::vector<Action> Join(const MemberId& id, ViewNumber active = {}) {
-    muster::Join join;
-    join.job = "job";
-    join.start = run.journal().start;
-    join.id = id;
-    join.sealed = join.active = active;
-    if (active > ViewNumber(0)) join.term = TermNumber(3);
-    join.environment = WithSums(run.journal().spec.training.validation);
-    return Say(id, join);
-  }
-  LineageNumber lineage() const { return run.journal().lineages.back().number; }
   void Record(int64_t step) {
     StepRecord r;
     r.lineage = lineage();
@@ -123,8 +100,6 @@ class ValidatedJob {
     return last_told;
   }
 
-  Time now = kNow;
-  JobRun run;
   Manifest last;
   std::vector<Action> told;
 };
