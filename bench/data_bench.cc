@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/statistics.h"
+#include "lib/base/kept_memory.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/data/runtime/loader.h"
@@ -223,6 +224,7 @@ int Main(int argc, char** argv) {
   app.add_option("--json", settings.json, "a file for the figures");
   CLI11_PARSE(app, argc, argv);
   SetFloatEnvironment();
+  KeepFreedMemory(size_t{128} << 20);  // as workers do
   const absl::Status status = Run(settings);
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());

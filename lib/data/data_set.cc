@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -10,6 +9,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
+#include "lib/data/batch_memory.h"
 #include "lib/data/byte_source.h"
 #include "lib/data/hash_listener.h"
 #include "lib/data/opened_data.h"
@@ -21,8 +21,6 @@ namespace {
 
 constexpr uint64_t kSplitSalt = 0x73706c6974u;  // "split"
 constexpr char kBadSample[] = "muster/bad_sample";
-constexpr std::align_val_t kAlignment{64};
-constexpr size_t kAlignmentBytes = 64;
 
 thread_local const HashListener* hash_listener = nullptr;
 
@@ -89,14 +87,13 @@ absl::StatusOr<std::unique_ptr<DataSet>> Open(const DataSpec& data, uint64_t see
 size_t Batch::BytesFor(const std::vector<DataField>& fields, size_t samples) {
   size_t bytes = 0;
   for (const DataField& field : fields)
-    bytes += (samples * static_cast<size_t>(field.Bytes()) + kAlignmentBytes - 1) /
-             kAlignmentBytes * kAlignmentBytes;
+    bytes += (samples * static_cast<size_t>(field.Bytes()) + kBatchAlignment - 1) /
+             kBatchAlignment * kBatchAlignment;
   return bytes;
 }
 
 Batch::Batch(const std::vector<DataField>& fields, size_t samples)
-    : samples_(samples),
-      memory_(static_cast<std::byte*>(::operator new[](BytesFor(fields, samples), kAlignment))) {
+    : samples_(samples), memory_(TakeBatchMemory(BytesFor(fields, samples))) {
   size_t at = 0;
   for (const DataField& field : fields) {
     places_.push_back({at, static_cast<size_t>(field.Bytes())});
@@ -104,7 +101,7 @@ Batch::Batch(const std::vector<DataField>& fields, size_t samples)
   }
 }
 
-void Batch::Free::operator()(std::byte* memory) const { ::operator delete[](memory, kAlignment); }
+void Batch::Free::operator()(std::byte* memory) const { GiveBatchMemory(memory); }
 
 DataSet::~DataSet() = default;
 

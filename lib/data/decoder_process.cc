@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <deque>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -27,6 +28,11 @@ using std::chrono::steady_clock;
 
 constexpr char kProgramName[] = "muster-decoder";
 constexpr size_t kMostWords = 1000;  // of an error
+constexpr int kSocketBytes = 1 << 20;
+constexpr size_t kMostKept = size_t{8} << 20;  // of memory for what is sent
+// What a process knows of at a time, where it is asked for many.
+constexpr size_t kMostAsked = 64;
+constexpr size_t kMostBytesAsked = size_t{512} << 10;
 
 std::string ProgramOf(const DecoderOptions& options) {
   if (!options.program.empty()) return options.program;
@@ -91,6 +97,9 @@ absl::StatusOr<std::unique_ptr<DecoderProcess>> DecoderProcess::Start(
     return CannotStart(program, errno);
   Descriptor ours(ends[0]), theirs(ends[1]);
   if (fcntl(ours.get(), F_SETFL, O_NONBLOCK) != 0) return CannotStart(program, errno);
+  // An image has room in it, so that the process goes on with the next one. It may be given less.
+  for (const int end : {ours.get(), theirs.get()})
+    setsockopt(end, SOL_SOCKET, SO_SNDBUF, &kSocketBytes, sizeof(kSocketBytes));
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(options.patience).count();
   pid_t pid = -1;
   const int error =
@@ -115,11 +124,13 @@ absl::Status DecoderProcess::Ended() {
                                : absl::AbortedError(HowItEnded(status));
 }
 
-absl::Status DecoderProcess::WaitFor(short events, Deadline deadline) const {  // NOLINT: poll's
+absl::Status DecoderProcess::Wait(Deadline deadline) const {
+  const bool has_more = sent_ < to_send_.size();
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
-    pollfd waited{socket_.get(), events, 0};
+    pollfd waited{socket_.get(), POLLIN, 0};
+    if (has_more) waited.events |= POLLOUT;
     const int ready = left <= 0 ? 0 : poll(&waited, 1, static_cast<int>(left));
     if (ready > 0) return absl::OkStatus();
     if (ready == 0) return absl::DeadlineExceededError("");
@@ -127,53 +138,60 @@ absl::Status DecoderProcess::WaitFor(short events, Deadline deadline) const {  /
   }
 }
 
-absl::Status DecoderProcess::Send(absl::string_view bytes, Deadline deadline) const {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent >= 0) {
-      bytes.remove_prefix(static_cast<size_t>(sent));
-    } else if (errno == EAGAIN) {
-      MUSTER_RETURN_IF_ERROR(WaitFor(POLLOUT, deadline));
-    } else if (errno != EINTR) {
+absl::Status DecoderProcess::SendSome() {
+  while (sent_ < to_send_.size()) {
+    const ssize_t sent =
+        send(socket_.get(), to_send_.data() + sent_, to_send_.size() - sent_, MSG_NOSIGNAL);
+    if (sent >= 0)
+      sent_ += static_cast<size_t>(sent);
+    else if (errno == EAGAIN)
+      return absl::OkStatus();
+    else if (errno != EINTR)
       return absl::UnavailableError(std::generic_category().message(errno));
-    }
   }
+  to_send_.clear();
+  if (to_send_.capacity() > kMostKept) to_send_ = std::string();
+  sent_ = 0;
   return absl::OkStatus();
 }
 
-absl::Status DecoderProcess::Receive(char* into, size_t bytes, Deadline deadline) const {
-  while (bytes > 0) {
-    const ssize_t got = recv(socket_.get(), into, bytes, 0);
+absl::StatusOr<absl::string_view> DecoderProcess::Receive(size_t bytes, Deadline deadline) {
+  while (!received_.Has(bytes)) {
+    const absl::Span<char> room = received_.Room(bytes);
+    const ssize_t got = recv(socket_.get(), room.data(), room.size(), 0);
     if (got == 0) return absl::UnavailableError("");
     if (got > 0) {
-      into += got;
-      bytes -= static_cast<size_t>(got);
+      received_.Wrote(static_cast<size_t>(got));
     } else if (errno == EAGAIN) {
-      MUSTER_RETURN_IF_ERROR(WaitFor(POLLIN, deadline));
+      MUSTER_RETURN_IF_ERROR(SendSome());
+      MUSTER_RETURN_IF_ERROR(Wait(deadline));
     } else if (errno != EINTR) {
       return absl::UnavailableError(std::generic_category().message(errno));
     }
   }
-  return absl::OkStatus();
+  return received_.Take(bytes);
 }
 
-absl::StatusOr<std::string> DecoderProcess::Exchange(absl::string_view request) {
-  const Deadline deadline = steady_clock::now() + patience_;
-  std::string answer;
-  const auto exchange = [&]() -> absl::Status {
-    MUSTER_RETURN_IF_ERROR(Send(WireWriter().Number(request.size()).bytes(), deadline));
-    MUSTER_RETURN_IF_ERROR(Send(request, deadline));
-    char length[kLengthBytes] = {};
-    MUSTER_RETURN_IF_ERROR(Receive(length, sizeof(length), deadline));
-    const uint64_t bytes = WireReader({length, sizeof(length)}).Number();
-    if (bytes > kMostAnswerBytes) return absl::UnavailableError("");
-    answer.resize(static_cast<size_t>(bytes));
-    return Receive(answer.data(), answer.size(), deadline);
-  };
-  const absl::Status status = exchange();
-  if (status.ok()) return answer;
+absl::Status DecoderProcess::Failed(const absl::Status& status) {
   const absl::Status ended = Ended();
   return absl::IsDeadlineExceeded(status) ? status : ended;
+}
+
+void DecoderProcess::Ask(absl::string_view request) {
+  to_send_ += WireWriter().Number(request.size()).bytes();
+  to_send_.append(request.data(), request.size());
+  SendSome().IgnoreError();  // who waits for the answer hears of it
+}
+
+absl::StatusOr<absl::string_view> DecoderProcess::NextAnswer() {
+  const Deadline deadline = steady_clock::now() + patience_;
+  const absl::StatusOr<absl::string_view> length = Receive(kLengthBytes, deadline);
+  if (!length.ok()) return Failed(length.status());
+  const uint64_t bytes = WireReader(*length).Number();
+  if (bytes > kMostAnswerBytes) return Failed(absl::UnavailableError(""));
+  absl::StatusOr<absl::string_view> answer = Receive(static_cast<size_t>(bytes), deadline);
+  if (!answer.ok()) return Failed(answer.status());
+  return answer;
 }
 
 absl::StatusOr<std::unique_ptr<DecoderProcess>> Decoders::Take(bool fresh) {
@@ -192,68 +210,123 @@ absl::StatusOr<std::unique_ptr<DecoderProcess>> Decoders::Take(bool fresh) {
   return DecoderProcess::Start(options_);
 }
 
+void Decoders::CountDeath() {
+  const MutexLock lock(mutex_);
+  ++deaths_;
+}
+
 void Decoders::GiveBack(std::unique_ptr<DecoderProcess> process) {
   const MutexLock lock(mutex_);
   idle_.push_back(std::move(process));
 }
 
-absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
-  const auto is_this = [&](const Fatal& fatal) {
+std::optional<std::string> Decoders::HowEndedBy(absl::string_view request) const {
+  const MutexLock lock(mutex_);
+  const auto found = std::find_if(fatal_.begin(), fatal_.end(), [&](const Fatal& fatal) {
     return fatal.bytes == request.size() && fatal.hash == HexSha256(request);
-  };
-  {
-    const MutexLock lock(mutex_);
-    const auto found = std::find_if(fatal_.begin(), fatal_.end(), is_this);
-    if (found != fatal_.end()) return BadSample(HasEnded(found->how));
+  });
+  return found == fatal_.end() ? std::nullopt : std::optional(found->how);
+}
+
+absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
+  const std::optional<std::string> how = HowEndedBy(request);
+  if (how) return BadSample(HasEnded(*how));
+  return AskTwice(request);
+}
+
+namespace {
+
+absl::Status CheckRequest(absl::string_view request) {
+  if (request.size() <= kMostRequestBytes) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("it has ", request.size(), " bytes; at most ",
+                                          kMostRequestBytes, " are allowed"));
+}
+
+// kResourceExhausted: it says that it has no memory. kInternal: it talks nonsense. Else as what it
+// says is meant.
+absl::StatusOr<absl::string_view> WhatItSays(absl::string_view answer) {
+  WireReader reader(answer);
+  const uint64_t code = reader.Number();
+  const absl::string_view text = reader.Text();
+  if (!reader.AtEnd()) return absl::InternalError(kDecoderTalksNonsense);
+  const absl::string_view words = text.substr(0, kMostWords);
+  switch (static_cast<DecoderAnswer>(code)) {
+    case DecoderAnswer::kRead: return text;
+    case DecoderAnswer::kBadBytes: return BadSample(words);
+    case DecoderAnswer::kFault: return absl::DataLossError(words);
+    case DecoderAnswer::kOutOfMemory: return absl::ResourceExhaustedError(words);
   }
-  return AskUpTo(2, request);
+  return absl::InternalError(kDecoderTalksNonsense);
 }
 
-absl::StatusOr<std::string> Decoders::AskForMany(absl::string_view request) {
-  absl::StatusOr<std::string> answer = AskUpTo(1, request);
-  if (IsBadSample(answer.status())) return absl::DataLossError(answer.status().message());
-  return answer;
-}
+}  // namespace
 
-absl::StatusOr<std::string> Decoders::AskUpTo(int attempts, absl::string_view request) {
-  if (request.size() > kMostRequestBytes)
-    return absl::DataLossError(absl::StrCat("it has ", request.size(), " bytes; at most ",
-                                            kMostRequestBytes, " are allowed"));
+absl::StatusOr<std::string> Decoders::AskTwice(absl::string_view request) {
+  MUSTER_RETURN_IF_ERROR(CheckRequest(request));
   std::string ended;
   bool is_own_fault = true;
-  for (int attempt = 0; attempt < attempts; ++attempt) {
-    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take(attempt > 0));
-    const absl::StatusOr<std::string> answer = process->Exchange(request);
+  for (const bool again : {false, true}) {
+    MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take(/*fresh=*/again));
+    process->Ask(request);
+    const absl::StatusOr<absl::string_view> answer = process->NextAnswer();
     if (answer.ok()) {
-      WireReader reader(*answer);
-      const uint64_t code = reader.Number();
-      const absl::string_view text = reader.Text();
-      if (!reader.AtEnd() || code > static_cast<uint64_t>(DecoderAnswer::kOutOfMemory))
-        return absl::DataLossError(kDecoderTalksNonsense);
-      const absl::string_view words = text.substr(0, kMostWords);
-      switch (static_cast<DecoderAnswer>(code)) {
-        case DecoderAnswer::kRead: GiveBack(std::move(process)); return std::string(text);
-        case DecoderAnswer::kBadBytes: GiveBack(std::move(process)); return BadSample(words);
-        case DecoderAnswer::kFault: return absl::DataLossError(words);
-        case DecoderAnswer::kOutOfMemory: break;
+      const absl::StatusOr<absl::string_view> said = WhatItSays(*answer);
+      absl::StatusOr<std::string> told = said.ok() ? absl::StatusOr<std::string>(std::string(*said))
+                                                   : absl::StatusOr<std::string>(said.status());
+      if (said.ok() || IsBadSample(said.status())) GiveBack(std::move(process));
+      if (!absl::IsResourceExhausted(said.status())) {
+        if (absl::IsInternal(said.status())) return absl::DataLossError(said.status().message());
+        return told;
       }
-      if (attempt + 1 == attempts) return absl::DataLossError(words);
+      if (again) return absl::DataLossError(said.status().message());
       is_own_fault = false;
       continue;
     }
     ended = std::string(answer.status().message());
     is_own_fault = is_own_fault && absl::IsUnavailable(answer.status());
-    const MutexLock lock(mutex_);
-    ++deaths_;
+    CountDeath();
     if (absl::IsDeadlineExceeded(answer.status()))
       return absl::DataLossError(absl::StrCat(
           "it could not be decoded in ",
           std::chrono::duration_cast<std::chrono::seconds>(options_.patience).count(), " s"));
   }
-  if (!is_own_fault || attempts == 1) return absl::DataLossError(HasEnded(ended));
+  if (!is_own_fault) return absl::DataLossError(HasEnded(ended));
   const MutexLock lock(mutex_);
   fatal_.push_back({request.size(), HexSha256(request), ended});
   return BadSample(HasEnded(ended));
+}
+
+absl::StatusOr<size_t> Decoders::AskForMany(NextRequest next, TakeAnswer take) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take(/*fresh=*/false));
+  std::deque<size_t> asked;  // bytes of those that are not answered
+  size_t bytes_asked = 0;
+  bool are_more = true;
+  for (size_t part = 0;; ++part) {
+    while (are_more && asked.size() < kMostAsked &&
+           (asked.empty() || bytes_asked < kMostBytesAsked)) {
+      const std::optional<std::string> request = next(part + asked.size());
+      are_more = request.has_value();
+      if (!are_more) break;
+      process->Ask(*request);
+      asked.push_back(request->size());
+      bytes_asked += request->size();
+    }
+    if (asked.empty()) {
+      GiveBack(std::move(process));
+      return part;
+    }
+    const absl::StatusOr<absl::string_view> answer = process->NextAnswer();
+    if (!answer.ok()) {
+      CountDeath();
+      return part;
+    }
+    const absl::StatusOr<absl::string_view> said = WhatItSays(*answer);
+    // It may have more room for what it is short of when it is asked for that alone.
+    if (absl::IsResourceExhausted(said.status()) || absl::IsInternal(said.status())) return part;
+    take(part, said);
+    bytes_asked -= asked.front();
+    asked.pop_front();
+  }
 }
 
 }  // namespace muster

@@ -7,14 +7,17 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/mutex.h"
+#include "lib/data/received_bytes.h"
 
 namespace muster {
 
@@ -33,25 +36,36 @@ class DecoderProcess {
   DecoderProcess(const DecoderProcess&) = delete;
   DecoderProcess& operator=(const DecoderProcess&) = delete;
 
-  // The answer's bytes. After an error it is of no use any more. kDeadlineExceeded: it takes too
-  // long. kUnavailable: it has ended by a fault of its own; the message says how, "ended by signal
-  // 11". kAborted: likewise, but somebody or the machine has ended it, or it could not begin.
-  absl::StatusOr<std::string> Exchange(absl::string_view request);
+  // Puts a request behind those that have no answer yet. It is sent while answers are waited for,
+  // so that the process has always something to do.
+  void Ask(absl::string_view request);
+  // To the first request that has none yet. Its bytes are there until the next of these calls.
+  // After an error it is of no use any more. kDeadlineExceeded: it takes too long. kUnavailable: it
+  // has ended by a fault of its own; the message says how, "ended by signal 11". kAborted:
+  // likewise, but somebody or the machine has ended it, or it could not begin.
+  absl::StatusOr<absl::string_view> NextAnswer();
 
  private:
   DecoderProcess(pid_t pid, Descriptor socket, std::chrono::milliseconds patience)
       : pid_(pid), socket_(std::move(socket)), patience_(patience) {}
 
   using Deadline = std::chrono::steady_clock::time_point;
-  absl::Status WaitFor(short events,
-                       Deadline deadline) const;  // NOLINT(google-runtime-int): poll's
-  absl::Status Send(absl::string_view bytes, Deadline deadline) const;
-  absl::Status Receive(char* into, size_t bytes, Deadline deadline) const;
+  // Until there is something to receive or room for what is to be sent.
+  absl::Status Wait(Deadline deadline) const;
+  // As much as there is room for.
+  absl::Status SendSome();
+  // The next so many bytes. They stay where they are until more are received.
+  absl::StatusOr<absl::string_view> Receive(size_t bytes, Deadline deadline);
   absl::Status Ended();
+  // `status` is no success. What has become of the process says more.
+  absl::Status Failed(const absl::Status& status);
 
   pid_t pid_;  // -1: it has been waited for
   const Descriptor socket_;
   const std::chrono::milliseconds patience_;
+  std::string to_send_;  // bytes from sent_ on
+  size_t sent_ = 0;
+  ReceivedBytes received_;
 };
 
 // As many processes as threads ask at a time. Any thread.
@@ -66,9 +80,18 @@ class Decoders {
   // says why else it cannot be, was ended, or took too long, which may be this machine's. What
   // ended two is not asked again. kInternal: it cannot be started, or has ended too often.
   absl::StatusOr<std::string> Ask(absl::string_view request);
-  // Of what can be asked for in parts, too: nothing is asked once more, and no error is a
-  // BadSample, since any part may be the bad one.
-  absl::StatusOr<std::string> AskForMany(absl::string_view request);
+  // Whether this is known to end them.
+  bool AreEndedBy(absl::string_view request) const { return HowEndedBy(request).has_value(); }
+
+  // Asks one process for one thing after the other, of which it knows some before it has answered
+  // the first. `next` gives the requests, 0 first; nullopt: there are no more. `take` gets the
+  // answer to each, 0 first: what Ask would give, but nothing is asked once more. Returns how many
+  // it was given: where fewer than `next` gave, the process has ended on the next one, or that took
+  // too long, or memory is short. kInternal: as Ask.
+  using NextRequest = absl::FunctionRef<std::optional<std::string>(size_t part)>;
+  using TakeAnswer =
+      absl::FunctionRef<void(size_t part, const absl::StatusOr<absl::string_view>& answer)>;
+  absl::StatusOr<size_t> AskForMany(NextRequest next, TakeAnswer take);
 
  private:
   // A request on which two ended by faults of their own, and how they did. It may be long.
@@ -78,12 +101,14 @@ class Decoders {
     std::string how;
   };
 
-  absl::StatusOr<std::string> AskUpTo(int attempts, absl::string_view request);
+  std::optional<std::string> HowEndedBy(absl::string_view request) const;
+  absl::StatusOr<std::string> AskTwice(absl::string_view request);
   absl::StatusOr<std::unique_ptr<DecoderProcess>> Take(bool fresh);
   void GiveBack(std::unique_ptr<DecoderProcess> process);
+  void CountDeath();
 
   const DecoderOptions options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<std::unique_ptr<DecoderProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   int deaths_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Fatal> fatal_ ABSL_GUARDED_BY(mutex_);  // as few as there may be deaths

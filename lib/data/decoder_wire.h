@@ -1,7 +1,8 @@
 // What a worker and its muster-decoder (lib/data/decoder) say to one another, over a socket between
 // the two: a message is its length in 8 bytes, and then numbers and texts in the order that its
-// reader expects. Both sides are of one version. Whoever reads believes no length. Pure; any
-// thread.
+// reader expects. Each request has one answer, in the order of requests; the worker need not wait
+// for one before it sends the next. Both sides are of one version. Whoever reads believes no
+// length. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +23,9 @@ enum class DecoderRequest : uint64_t {
   kHdf5Gather = 4,   // path, key, number of ranges, and of each first row, rows → all their bytes
   kImageVersions = 5,  // → "libjpeg-turbo 2.1.5, libpng 1.6.39"
   kImageSize = 6,      // an encoded image → height, width
-  // An ImageForm (height, width, whether it may be resized, fit, channels), number of images, and
-  // each as it is encoded → of the first of them, one at least, a DecoderAnswer, and its pixels or
-  // a sentence. kFault: it may not be resized.
-  kImages = 7,
+  // An ImageForm (height, width, whether it may be resized, fit, channels), and an image as it is
+  // encoded → its pixels. kFault: it may not be resized.
+  kImage = 7,
 };
 
 // An answer begins with one of these, and what was asked for or a sentence that says why not.

@@ -1,7 +1,7 @@
 #include "lib/data/image_set.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -17,11 +17,6 @@
 
 namespace muster {
 namespace {
-
-// Of one request, where it is for several images: of what they are encoded in, and of their pixels.
-constexpr uint64_t kBytesTogether = uint64_t{8} << 20;
-constexpr uint64_t kMostTogether = 1 << 12;
-constexpr size_t kMostWords = 500;  // of an error
 
 absl::Status Named(const EncodedImage& image, const absl::Status& status) {
   return Prefix(image.source->name(), status);
@@ -67,104 +62,70 @@ class ImageSet final : public StoredDataSet {
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
+    return ReadEach(ids, [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
+      for (size_t f = 0; f < rows.size(); ++f)
+        std::copy(rows[f].begin(), rows[f].end(), batch.row(f, first + i).begin());
+    });
+  }
+
+  // One after the other by one process, which decodes the next ones while `take` runs. One on which
+  // it ends or lacks memory is asked for alone, which says what is its fault. An image that ends it
+  // is never again asked for with others, since there may not be many deaths.
+  absl::Status ReadEach(absl::Span<const uint64_t> ids, TakeSample take) const override {
     MUSTER_RETURN_IF_ERROR(CheckIds(ids, images_.size()));
-    while (!ids.empty()) {
-      std::vector<std::string> encoded;
-      MUSTER_RETURN_IF_ERROR(ReadTogether(ids, encoded));
-      const absl::Span<const uint64_t> now = ids.first(encoded.size());
-      MUSTER_RETURN_IF_ERROR(Decode(now, encoded, batch, first));
-      ids.remove_prefix(now.size());
-      first += now.size();
+    for (size_t done = 0; done < ids.size();) {
+      absl::Status
+          failed;  // of the first that fails; those behind it, asked for before, are not taken
+      const auto next = [&](size_t part) -> std::optional<std::string> {
+        const size_t i = done + part;
+        if (!failed.ok() || i == ids.size() || IsAskedForAlone(ids[i])) return std::nullopt;
+        absl::StatusOr<std::string> request = RequestOf(ids[i]);
+        if (!request.ok()) return std::nullopt;
+        return *std::move(request);
+      };
+      const auto given = [&](size_t part, const absl::StatusOr<absl::string_view>& pixels) {
+        if (failed.ok()) failed = Give(ids[done + part], done + part, pixels, take);
+      };
+      MUSTER_ASSIGN_OR_RETURN(const size_t answered, decoders_->AskForMany(next, given));
+      MUSTER_RETURN_IF_ERROR(failed);
+      done += answered;
+      if (done == ids.size()) break;
+      MUSTER_ASSIGN_OR_RETURN(const std::string request, RequestOf(ids[done]));
+      const absl::StatusOr<std::string> alone = decoders_->Ask(request);
+      if (!alone.ok() && decoders_->AreEndedBy(request)) AskForAloneFromNowOn(ids[done]);
+      MUSTER_RETURN_IF_ERROR(
+          Give(ids[done], done,
+               alone.ok() ? absl::StatusOr<absl::string_view>(*alone) : alone.status(), take));
+      ++done;
     }
     return absl::OkStatus();
   }
 
  private:
-  // Of `ids` the first ones that go into one request, at least one.
-  absl::Status ReadTogether(absl::Span<const uint64_t> ids,
-                            std::vector<std::string>& encoded) const {
-    const uint64_t most = std::clamp<uint64_t>(kBytesTogether / form_.Bytes(), 1, kMostTogether);
-    uint64_t bytes = 0;
-    for (const uint64_t id : ids) {
-      const ByteSource& source = *images_[id].source;
-      const bool is_alone = IsAskedForAlone(id);
-      if (!encoded.empty() &&
-          (is_alone || encoded.size() == most || source.size() > kBytesTogether - bytes))
-        break;
-      absl::StatusOr<std::string> read = ReadAll(source, kMostEncodedBytes);
-      if (!read.ok()) return Prefix(absl::StrCat("sample ", id), read.status());
-      bytes = std::min(bytes + read->size(), kBytesTogether);
-      encoded.push_back(*std::move(read));
-      if (is_alone) break;
-    }
+  absl::StatusOr<std::string> RequestOf(uint64_t id) const {
+    const absl::StatusOr<std::string> encoded = ReadAll(*images_[id].source, kMostEncodedBytes);
+    if (!encoded.ok()) return Prefix(absl::StrCat("sample ", id), encoded.status());
+    return Asking(DecoderRequest::kImage)
+        .Number(static_cast<uint64_t>(form_.size.height))
+        .Number(static_cast<uint64_t>(form_.size.width))
+        .Number(form_.may_resize ? 1 : 0)
+        .Number(form_.fit == ImageFit::kCrop ? 0 : 1)
+        .Number(static_cast<uint64_t>(form_.channels))
+        .Text(*encoded)
+        .bytes();
+  }
+
+  // What was told of the sample `id`.
+  absl::Status Give(uint64_t id, size_t i, const absl::StatusOr<absl::string_view>& pixels,
+                    TakeSample take) const {
+    const EncodedImage& image = images_[id];
+    const std::string sample = absl::StrCat("sample ", id);
+    if (!pixels.ok()) return Prefix(sample, Named(image, pixels.status()));
+    if (pixels->size() != form_.Bytes()) return Prefix(sample, Nonsense(image));
+    const absl::Span<const std::byte> rows[] = {
+        BytesOf(*pixels), {reinterpret_cast<const std::byte*>(&image.label), sizeof(image.label)}};
+    take(i, absl::MakeConstSpan(rows, fields_.size()));
     return absl::OkStatus();
-  }
-
-  // By one request, as each one costs the way to another process and back. Where the process ends
-  // or lacks memory they are asked for one by one, which says what is the fault of which. An image
-  // that ends it is never again asked for with others, since there may not be many deaths.
-  absl::Status Decode(absl::Span<const uint64_t> ids, absl::Span<const std::string> encoded,
-                      Batch& batch, size_t first) const {
-    bool together = true;
-    for (size_t i = 0; i < ids.size();) {
-      const size_t asked = together ? ids.size() - i : 1;
-      const std::string request = RequestOf(encoded.subspan(i, asked));
-      const absl::StatusOr<std::string> told =
-          asked > 1 ? decoders_->AskForMany(request) : decoders_->Ask(request);
-      if (!told.ok() && asked > 1) {
-        together = false;
-        continue;
-      }
-      if (!told.ok()) {
-        if (IsBadSample(told.status())) AskForAloneFromNowOn(ids[i]);
-        return Prefix(absl::StrCat("sample ", ids[i]), Named(images_[ids[i]], told.status()));
-      }
-      MUSTER_ASSIGN_OR_RETURN(const size_t taken,
-                              Take(*told, ids.subspan(i, asked), batch, first + i));
-      i += taken;
-    }
-    return absl::OkStatus();
-  }
-
-  std::string RequestOf(absl::Span<const std::string> encoded) const {
-    WireWriter request = Asking(DecoderRequest::kImages);
-    request.Number(static_cast<uint64_t>(form_.size.height));
-    request.Number(static_cast<uint64_t>(form_.size.width));
-    request.Number(form_.may_resize ? 1 : 0);
-    request.Number(form_.fit == ImageFit::kCrop ? 0 : 1);
-    request.Number(static_cast<uint64_t>(form_.channels)).Number(encoded.size());
-    for (const std::string& image : encoded) request.Text(image);
-    return request.bytes();
-  }
-
-  // What was told of the first of `ids`, to their rows. Returns of how many, at least one.
-  absl::StatusOr<size_t> Take(absl::string_view told, absl::Span<const uint64_t> ids, Batch& batch,
-                              size_t first) const {
-    WireReader reader(told);
-    size_t taken = 0;
-    while (taken == 0 || !reader.AtEnd()) {
-      if (taken == ids.size()) return Nonsense(images_[ids.back()]);
-      const uint64_t id = ids[taken];
-      const EncodedImage& image = images_[id];
-      const uint64_t code = reader.Number();
-      const absl::string_view text = reader.Text();
-      if (!reader.ok()) return Nonsense(image);
-      const std::string sample = absl::StrCat("sample ", id);
-      const absl::string_view words = text.substr(0, kMostWords);
-      switch (static_cast<DecoderAnswer>(code)) {
-        case DecoderAnswer::kBadBytes: return Prefix(sample, Named(image, BadSample(words)));
-        case DecoderAnswer::kFault: return Prefix(sample, Bad(*image.source, words));
-        case DecoderAnswer::kRead:
-          if (text.size() == form_.Bytes()) break;
-          [[fallthrough]];
-        default: return Prefix(sample, Nonsense(image));
-      }
-      std::memcpy(batch.row(0, first + taken).data(), text.data(), text.size());
-      if (fields_.size() > 1)
-        std::memcpy(batch.row(1, first + taken).data(), &image.label, sizeof(image.label));
-      ++taken;
-    }
-    return taken;
   }
 
   bool IsAskedForAlone(uint64_t id) const {

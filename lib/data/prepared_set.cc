@@ -104,7 +104,7 @@ enum class Turn { kAsStored, kToWhole, kToReal, kNormal };
 
 class PreparedSet final : public DataSet {
  public:
-  PreparedSet(std::unique_ptr<DataSet> stored, DataSpec data, uint64_t seed, bool at_random,
+  PreparedSet(std::unique_ptr<StoredDataSet> stored, DataSpec data, uint64_t seed, bool at_random,
               std::vector<DataField> fields, std::vector<Turn> turns, bool is_picture)
       : stored_(std::move(stored)),
         data_(std::move(data)),
@@ -122,26 +122,28 @@ class PreparedSet final : public DataSet {
 
   absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
-    const std::vector<DataField>& from = stored_->Fields();
-    Batch stored(from, ids.size());
-    MUSTER_RETURN_IF_ERROR(stored_->ReadInto(epoch, ids, stored, 0));
     const bool changes = changes_ && epoch >= 0;
-    std::vector<std::byte> changed(changes ? static_cast<size_t>(from[0].Bytes()) : 0);
-    for (size_t i = 0; i < ids.size(); ++i) {
-      absl::Span<const std::byte> input = stored.row(0, i);
+    if (!changes && IsAsStored()) return stored_->ReadInto(epoch, ids, batch, first);
+    const DataField& input = stored_->Fields()[0];
+    std::vector<std::byte> changed(changes ? static_cast<size_t>(input.Bytes()) : 0);
+    const auto take = [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
+      absl::Span<const std::byte> read = rows[0];
       if (changes) {
-        Apply(ChangeOf(data_, seed_, epoch, ids[i]), fields_[0].shape, BytesOfElement(from[0].type),
-              input.data(), changed.data());
-        input = changed;
+        Apply(ChangeOf(data_, seed_, epoch, ids[i]), fields_[0].shape, BytesOfElement(input.type),
+              read.data(), changed.data());
+        read = changed;
       }
-      TurnInto(0, input, batch.row(0, first + i));
-      for (size_t f = 1; f < fields_.size(); ++f)
-        TurnInto(f, stored.row(f, i), batch.row(f, first + i));
-    }
-    return absl::OkStatus();
+      TurnInto(0, read, batch.row(0, first + i));
+      for (size_t f = 1; f < fields_.size(); ++f) TurnInto(f, rows[f], batch.row(f, first + i));
+    };
+    return stored_->ReadEach(ids, take);
   }
 
  private:
+  bool IsAsStored() const {
+    return std::all_of(turns_.begin(), turns_.end(),
+                       [](Turn turn) { return turn == Turn::kAsStored; });
+  }
   DataField InStoredType() const {
     DataField field = fields_[0];
     field.type = stored_->Fields()[0].type;
@@ -164,7 +166,7 @@ class PreparedSet final : public DataSet {
     }
   }
 
-  const std::unique_ptr<DataSet> stored_;
+  const std::unique_ptr<StoredDataSet> stored_;
   const DataSpec data_;
   const uint64_t seed_;
   const bool changes_;
@@ -253,7 +255,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> Prepare(StoredSet stored, const DataSpe
       turns[f] = fields[f].type == TensorType::kFloat32 ? Turn::kAsStored : Turn::kToReal;
       fields[f].type = TensorType::kFloat32;
     } else if (is_label) {
-      turns[f] = Turn::kToWhole;
+      turns[f] = fields[f].type == TensorType::kInt64 ? Turn::kAsStored : Turn::kToWhole;
       fields[f].type = TensorType::kInt64;
     }
   }

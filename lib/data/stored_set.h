@@ -1,6 +1,7 @@
 // A data set as its files have it, before anything is computed with it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -8,7 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "lib/data/byte_source.h"
 #include "muster/data_set.h"
 
@@ -26,6 +30,13 @@ class StoredDataSet : public DataSet {
   // `told`, of bytes that are hashed, now and then. Errors as ReadInto.
   virtual absl::StatusOr<std::string> ComputeHash(
       const std::function<void(uint64_t bytes)>& told) const = 0;
+
+  // As ReadInto, but each sample's rows are given to `take` once they are read, those of ids[0]
+  // first: of each field one, whose bytes are there as long as it runs. Whoever turns them into
+  // something else so does it while they are near, and while other processes read the next ones.
+  using TakeSample =
+      absl::FunctionRef<void(size_t i, absl::Span<const absl::Span<const std::byte>> rows)>;
+  virtual absl::Status ReadEach(absl::Span<const uint64_t> ids, TakeSample take) const;
 
   // The images as files have them, by sample; nullptr: samples are none.
   virtual const std::vector<EncodedImage>* Encoded() const { return nullptr; }

@@ -7,6 +7,7 @@
 #include "lib/base/status.h"
 #include "lib/data/decoder/jpeg.h"
 #include "lib/data/decoder/png.h"
+#include "lib/kernels/planes.h"
 
 namespace muster {
 namespace {
@@ -146,7 +147,12 @@ Image Resized(const Image& image, ImageSize size, ImageFit fit) {
   return made;
 }
 
-absl::StatusOr<std::string> FormedImage(absl::string_view encoded, const ImageForm& form) {
+absl::Status FormImage(absl::string_view encoded, const ImageForm& form,
+                       absl::Span<uint8_t> planes) {
+  if (IsJpeg(encoded) && form.channels == 3) {
+    MUSTER_ASSIGN_OR_RETURN(const bool is_done, DecodeJpegPlanes(encoded, form.size, planes));
+    if (is_done) return absl::OkStatus();
+  }
   MUSTER_ASSIGN_OR_RETURN(Image image, DecodeImage(encoded));
   if (form.channels == 1) image = Gray(image);
   const ImageSize size = form.size;
@@ -155,14 +161,11 @@ absl::StatusOr<std::string> FormedImage(absl::string_view encoded, const ImageFo
         "it has ", image.size.width, " by ", image.size.height, " pixels, and the first one ",
         size.width, " by ", size.height, "; give data.image_size"));
   if (image.size != size) image = Resized(image, size, form.fit);
-  // From pixel after pixel to channel after channel.
-  std::string formed(static_cast<size_t>(form.Bytes()), '\0');
-  const auto pixels = static_cast<size_t>(size.height * size.width);
-  const auto channels = static_cast<size_t>(image.channels);
-  auto* plane = reinterpret_cast<uint8_t*>(formed.data());
-  for (size_t c = 0; c < channels; ++c, plane += pixels)
-    for (size_t p = 0; p < pixels; ++p) plane[p] = image.pixels[p * channels + c];
-  return formed;
+  if (image.channels == 3)
+    ThreePlanes(image.pixels, planes, planes.size() / 3);
+  else
+    std::copy(image.pixels.begin(), image.pixels.end(), planes.begin());
+  return absl::OkStatus();
 }
 
 std::string ImageDecoders() { return absl::StrCat(JpegDecoder(), ", ", PngDecoder()); }

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "lib/data/image_form.h"
 
 namespace muster {
@@ -38,10 +39,11 @@ Image Gray(const Image& image);
 // width first but where that would make more than kMostPixels.
 Image Resized(const Image& image, ImageSize size, ImageFit fit);
 
-// What `form` makes of an encoded image, form.Bytes() of them: channel after channel, of each one
-// row after row. kFailedPrecondition: it has another size and may not be resized. Other errors as
-// DecodeImage.
-absl::StatusOr<std::string> FormedImage(absl::string_view encoded, const ImageForm& form);
+// Writes what `form` makes of an encoded image to `planes`, form.Bytes() of them: channel after
+// channel, of each one row after row. kFailedPrecondition: it has another size and may not be
+// resized. Other errors as DecodeImage; what `planes` hold then says nothing.
+absl::Status FormImage(absl::string_view encoded, const ImageForm& form,
+                       absl::Span<uint8_t> planes);
 
 // "libjpeg-turbo 2.1.5, libpng 1.6.39": the same bytes are promised for the same ones only.
 std::string ImageDecoders();

@@ -2,18 +2,21 @@
 
 #include <csetjmp>
 #include <cstdio>
+#include <vector>
 
 // After <cstdio>, which it needs.
 #include <jerror.h>
 #include <jpeglib.h>
 
 #include "lib/base/status.h"
+#include "lib/kernels/planes.h"
 
 namespace muster {
 namespace {
 
 // A progressive file may name any number of passes over all pixels.
 constexpr int kMostScans = 32;
+constexpr size_t kChannels = 3;  // red, green and blue, also of a gray one
 
 struct Errors {
   jpeg_error_mgr manager{};  // first, so that a pointer to it is one to this
@@ -60,14 +63,18 @@ bool Begin(jpeg_decompress_struct& jpeg, Errors& errors, absl::string_view encod
   return true;
 }
 
-bool ReadPixels(jpeg_decompress_struct& jpeg, Errors& errors, uint8_t* pixels) {
+// `row(y)` says where row y is to be written, `wrote(y)` hears that it is. Neither may throw.
+template <typename Row, typename Wrote>
+bool ReadRows(jpeg_decompress_struct& jpeg, Errors& errors, const Row& row, const Wrote& wrote) {
   if (setjmp(errors.back) != 0) return false;
   jpeg.out_color_space = JCS_RGB;
   jpeg.dct_method = JDCT_ISLOW;
   jpeg_start_decompress(&jpeg);
   while (jpeg.output_scanline < jpeg.output_height) {
-    JSAMPROW row = pixels + size_t{jpeg.output_scanline} * jpeg.output_width * 3;
-    jpeg_read_scanlines(&jpeg, &row, 1);
+    const size_t y = jpeg.output_scanline;
+    JSAMPROW to = row(y);
+    jpeg_read_scanlines(&jpeg, &to, 1);
+    wrote(y);
   }
   jpeg_finish_decompress(&jpeg);
   return true;
@@ -77,18 +84,34 @@ class Decoder {
  public:
   ~Decoder() { jpeg_destroy_decompress(&jpeg_); }
 
-  absl::StatusOr<Image> Decode(absl::string_view encoded, bool size_alone) {
-    if (!Begin(jpeg_, errors_, encoded)) return Failed();
-    Image image{{jpeg_.image_height, jpeg_.image_width}, 3, {}};
-    MUSTER_RETURN_IF_ERROR(CheckPixels("JPEG", image.size));
+  // First.
+  absl::StatusOr<ImageSize> Begin(absl::string_view encoded) {
+    if (!muster::Begin(jpeg_, errors_, encoded)) return Failed();
+    const ImageSize size{jpeg_.image_height, jpeg_.image_width};
+    MUSTER_RETURN_IF_ERROR(CheckPixels("JPEG", size));
     if (jpeg_.num_components != 1 && jpeg_.num_components != 3)
       return absl::DataLossError(
           absl::StrCat("a JPEG with ", jpeg_.num_components,
                        " channels; gray ones and those of red, green and blue can be read"));
-    if (size_alone) return image;
-    image.pixels.resize(static_cast<size_t>(image.size.height * image.size.width * 3));
-    if (!ReadPixels(jpeg_, errors_, image.pixels.data())) return Failed();
-    return image;
+    return size;
+  }
+
+  absl::Status Decode(absl::Span<uint8_t> pixels) {
+    const size_t row_bytes = size_t{jpeg_.image_width} * kChannels;
+    const auto row = [&](size_t y) { return pixels.data() + y * row_bytes; };
+    return ReadRows(jpeg_, errors_, row, [](size_t) {}) ? absl::OkStatus() : Failed();
+  }
+
+  // A row is turned while it is near.
+  absl::Status DecodePlanes(absl::Span<uint8_t> planes) {
+    const size_t width = jpeg_.image_width;
+    const size_t plane = width * jpeg_.image_height;
+    std::vector<uint8_t> pixels(width * kChannels);
+    const auto wrote = [&](size_t y) { ThreePlanes(pixels, planes.subspan(y * width), plane); };
+    return ReadRows(
+               jpeg_, errors_, [&](size_t) { return pixels.data(); }, wrote)
+               ? absl::OkStatus()
+               : Failed();
   }
 
  private:
@@ -104,7 +127,22 @@ class Decoder {
 }  // namespace
 
 absl::StatusOr<Image> DecodeJpeg(absl::string_view encoded, bool size_alone) {
-  return Decoder().Decode(encoded, size_alone);
+  Decoder decoder;
+  Image image;
+  MUSTER_ASSIGN_OR_RETURN(image.size, decoder.Begin(encoded));
+  if (size_alone) return image;
+  image.pixels.resize(static_cast<size_t>(image.size.height * image.size.width) * kChannels);
+  MUSTER_RETURN_IF_ERROR(decoder.Decode(absl::MakeSpan(image.pixels)));
+  return image;
+}
+
+absl::StatusOr<bool> DecodeJpegPlanes(absl::string_view encoded, ImageSize size,
+                                      absl::Span<uint8_t> planes) {
+  Decoder decoder;
+  MUSTER_ASSIGN_OR_RETURN(const ImageSize found, decoder.Begin(encoded));
+  if (found != size) return false;
+  MUSTER_RETURN_IF_ERROR(decoder.DecodePlanes(planes));
+  return true;
 }
 
 std::string JpegDecoder() {

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -21,7 +20,9 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/kept_memory.h"
 #include "lib/base/socket_bytes.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
@@ -29,15 +30,13 @@
 #include "lib/data/decoder/image.h"
 #include "lib/data/decoder_wire.h"
 #include "lib/data/image_form.h"
+#include "lib/data/received_bytes.h"
 
 namespace muster {
 namespace {
 
 constexpr uint64_t kMostKeys = 10'000;
 constexpr unsigned kLongerThanTheWorkerWaits = 5;  // seconds
-// Of images together: then those that are left are no part of the answer. The worker waits for
-// longer, also for one that takes long itself.
-constexpr auto kLongEnough = std::chrono::seconds(5);
 constexpr uint64_t kStackBytes = uint64_t{8} << 20;
 
 // Whatever a file makes of this process, it gets no more than this of the machine, and no less:
@@ -118,31 +117,8 @@ std::optional<ImageForm> FormIn(WireReader& request) {
   return form;
 }
 
-// One that is bad is told of in its place; where memory is short, nothing is told of any.
-absl::StatusOr<std::string> TellImages(WireReader& request) {
-  const std::optional<ImageForm> form = FormIn(request);
-  const uint64_t count = request.Number();
-  WireWriter answer;
-  const auto begin = std::chrono::steady_clock::now();
-  for (uint64_t left = form ? count : 0; request.ok() && left > 0; --left) {
-    const absl::string_view encoded = request.Text();
-    if (!request.ok()) break;
-    if (left < count && std::chrono::steady_clock::now() - begin > kLongEnough) continue;
-    if (form->Bytes() >
-        kMostAnswerBytes - std::min<uint64_t>(kMostAnswerBytes, answer.bytes().size()))
-      return absl::UnavailableError("it asks for too much at once");
-    const absl::StatusOr<std::string> formed = FormedImage(encoded, *form);
-    if (absl::IsResourceExhausted(formed.status())) return formed.status();
-    answer.Number(static_cast<uint64_t>(CodeOf(formed.status())));
-    answer.Text(formed.ok() ? *formed : formed.status().message());
-  }
-  if (!form || !request.AtEnd()) return absl::UnavailableError("the request is broken");
-  return answer.bytes();
-}
-
-absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
-  WireReader request(bytes);
-  switch (static_cast<DecoderRequest>(request.Number())) {
+absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, DecoderRequest what, WireReader& request) {
+  switch (what) {
     case DecoderRequest::kHdf5Arrays: return TellDatasets(hdf5, request);
     case DecoderRequest::kHdf5Rows: {
       const std::string path(request.Text()), key(request.Text());
@@ -158,49 +134,157 @@ absl::StatusOr<std::string> Answer(Hdf5Reader& hdf5, absl::string_view bytes) {
       if (!request.AtEnd()) break;
       return ImageDecoders();
     case DecoderRequest::kImageSize: return TellSize(request);
-    case DecoderRequest::kImages: return TellImages(request);
+    case DecoderRequest::kImage: break;  // AnswerImage
   }
   return absl::UnavailableError("the request is broken");
 }
 
-WireWriter Told(DecoderAnswer code, absl::string_view text) {
-  WireWriter told;
-  told.Number(static_cast<uint64_t>(code)).Text(text);
-  return told;
-}
+// Answers as the worker gets them. They are sent together while they are small, as each one that is
+// sent costs two processes their turn.
+class Answers {
+ public:
+  explicit Answers(uint64_t memory) : memory_(memory) {}
 
-WireWriter AnswerInMemory(Hdf5Reader& hdf5, absl::string_view request, uint64_t memory) {
-  const auto out_of_memory = [&] {
-    return Told(
-        DecoderAnswer::kOutOfMemory,
-        absl::StrCat("it needs more than the ", memory,
-                     " bytes of memory that reading it may take, or this machine has less"));
-  };
-  try {
-    const absl::StatusOr<std::string> answer = Answer(hdf5, request);
-    if (absl::IsResourceExhausted(answer.status())) return out_of_memory();
-    return Told(CodeOf(answer.status()), answer.ok() ? *answer : answer.status().message());
-  } catch (const std::bad_alloc&) {
-    return out_of_memory();
+  // `text` gives what was asked for, or its error.
+  template <typename Text>
+  void Add(const Text& text) {
+    try {
+      const absl::StatusOr<std::string> told = text();
+      if (absl::IsResourceExhausted(told.status())) return AddOutOfMemory();
+      AddOne(CodeOf(told.status()), told.ok() ? *told : told.status().message());
+    } catch (const std::bad_alloc&) {
+      AddOutOfMemory();
+    }
   }
+
+  // Likewise, of one whose bytes are known to be so many, which `fill` writes.
+  template <typename Fill>
+  void AddFilled(size_t bytes, const Fill& fill) {
+    const size_t begin = filled_;
+    try {
+      AddHead(DecoderAnswer::kRead, bytes);
+      const absl::Span<char> to = Room(bytes);
+      const absl::Status filled =
+          fill(absl::MakeSpan(reinterpret_cast<uint8_t*>(to.data()), to.size()));
+      if (filled.ok()) return;
+      filled_ = begin;
+      if (absl::IsResourceExhausted(filled)) return AddOutOfMemory();
+      AddOne(CodeOf(filled), filled.message());
+    } catch (const std::bad_alloc&) {
+      filled_ = begin;
+      AddOutOfMemory();
+    }
+  }
+
+  // False: the worker is gone.
+  bool SendIfLarge() { return filled_ < kSentTogether || Send(); }
+  bool Send() {
+    const bool sent = SendAll(STDIN_FILENO, {bytes_.data(), filled_});
+    filled_ = 0;
+    if (bytes_.size() > kMostKept) bytes_ = std::string();
+    return sent;
+  }
+
+ private:
+  static constexpr size_t kSentTogether = size_t{64} << 10;
+  static constexpr size_t kMostKept = size_t{8} << 20;
+
+  // So many bytes behind those that are there.
+  absl::Span<char> Room(size_t bytes) {
+    if (bytes_.size() - filled_ < bytes) bytes_.resize(filled_ + bytes);
+    const absl::Span<char> room(bytes_.data() + filled_, bytes);
+    filled_ += bytes;
+    return room;
+  }
+  void AddBytes(absl::string_view bytes) {
+    std::copy(bytes.begin(), bytes.end(), Room(bytes.size()).begin());
+  }
+  void AddHead(DecoderAnswer code, size_t bytes) {
+    const WireWriter head = WireWriter().Number(static_cast<uint64_t>(code)).Number(bytes);
+    AddBytes(WireWriter().Number(head.bytes().size() + bytes).bytes());
+    AddBytes(head.bytes());
+  }
+  void AddOne(DecoderAnswer code, absl::string_view text) {
+    AddHead(code, text.size());
+    AddBytes(text);
+  }
+  void AddOutOfMemory() {
+    AddOne(DecoderAnswer::kOutOfMemory,
+           absl::StrCat("it needs more than the ", memory_,
+                        " bytes of memory that reading it may take, or this machine has less"));
+  }
+
+  const uint64_t memory_;
+  std::string bytes_;  // of which filled_ are to be sent
+  size_t filled_ = 0;
+};
+
+// The worker may send the next one before it has an answer to the first.
+class Requests {
+ public:
+  // Until the next call. nullopt: the worker is gone, or talks nonsense. `answers` are sent before
+  // it waits, as the worker may wait for them.
+  std::optional<absl::string_view> Next(Answers& answers) {
+    const std::optional<absl::string_view> length = Receive(kLengthBytes, answers);
+    if (!length) return std::nullopt;
+    const uint64_t bytes = WireReader(*length).Number();
+    if (bytes > kMostRequestBytes) return std::nullopt;
+    return Receive(static_cast<size_t>(bytes), answers);
+  }
+
+ private:
+  std::optional<absl::string_view> Receive(size_t bytes, Answers& answers) {
+    int flags = MSG_DONTWAIT;
+    while (!received_.Has(bytes)) {
+      const absl::Span<char> room = received_.Room(bytes);
+      const ssize_t got = recv(STDIN_FILENO, room.data(), room.size(), flags);
+      if (got > 0) {
+        received_.Wrote(static_cast<size_t>(got));
+      } else if (got < 0 && errno == EAGAIN) {
+        if (!answers.Send()) return std::nullopt;
+        flags = 0;
+      } else if (got == 0 || errno != EINTR) {
+        return std::nullopt;
+      }
+    }
+    return received_.Take(bytes);
+  }
+
+  ReceivedBytes received_;
+};
+
+// Where the worker was killed nobody else ends what takes for ever.
+class TimeForOne {
+ public:
+  explicit TimeForOne(unsigned seconds) { alarm(seconds + kLongerThanTheWorkerWaits); }
+  ~TimeForOne() { alarm(0); }
+  TimeForOne(const TimeForOne&) = delete;
+  TimeForOne& operator=(const TimeForOne&) = delete;
+};
+
+void AnswerImage(WireReader& request, Answers& answers) {
+  const std::optional<ImageForm> form = FormIn(request);
+  const absl::string_view image = request.Text();
+  if (!form || !request.AtEnd())
+    answers.Add([] { return absl::UnavailableError("the request is broken"); });
+  else
+    answers.AddFilled(static_cast<size_t>(form->Bytes()),
+                      [&](absl::Span<uint8_t> planes) { return FormImage(image, *form, planes); });
 }
 
-int Serve(uint64_t memory, unsigned seconds) {
+void Serve(uint64_t memory, unsigned seconds) {
   Hdf5Reader hdf5;
-  for (;;) {
-    char length[kLengthBytes] = {};
-    if (!ReceiveAll(STDIN_FILENO, length, sizeof(length))) return kExitDone;
-    const uint64_t bytes = WireReader({length, sizeof(length)}).Number();
-    if (bytes > kMostRequestBytes) return kExitFailed;
-    std::string request(static_cast<size_t>(bytes), '\0');
-    if (!ReceiveAll(STDIN_FILENO, request.data(), request.size())) return kExitDone;
-    // Where the worker was killed nobody else ends what takes for ever.
-    alarm(seconds + kLongerThanTheWorkerWaits);
-    const WireWriter told = AnswerInMemory(hdf5, request, memory);
-    if (!SendAll(STDIN_FILENO, WireWriter().Number(told.bytes().size()).bytes()) ||
-        !SendAll(STDIN_FILENO, told.bytes()))
-      return kExitDone;
-    alarm(0);
+  Answers answers(memory);
+  Requests requests;
+  while (const std::optional<absl::string_view> bytes = requests.Next(answers)) {
+    const TimeForOne time(seconds);
+    WireReader request(*bytes);
+    const auto what = static_cast<DecoderRequest>(request.Number());
+    if (what == DecoderRequest::kImage)
+      AnswerImage(request, answers);
+    else
+      answers.Add([&] { return Answer(hdf5, what, request); });
+    if (!answers.SendIfLarge()) return;
   }
 }
 
@@ -230,6 +314,7 @@ int main(int argc, char** argv) {
   }
   // The worker decides when it ends, also where a signal is sent to all of a terminal or a host.
   for (const int sent : {SIGINT, SIGTERM, SIGHUP}) signal(sent, SIG_IGN);
+  muster::KeepFreedMemory(size_t{64} << 20);
   setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);  // some file systems of networks have no locks
   if (!muster::Confine(memory)) {
     std::cerr << "muster-decoder: it cannot have " << memory
@@ -237,7 +322,8 @@ int main(int argc, char** argv) {
     return muster::kExitFailed;
   }
   try {
-    return muster::Serve(memory, seconds);
+    muster::Serve(memory, seconds);
+    return muster::kExitDone;
   } catch (const std::bad_alloc&) {
     return muster::kExitFailed;  // no abort, which would be a fault of what is asked for
   }

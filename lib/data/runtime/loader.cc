@@ -14,6 +14,9 @@ namespace {
 
 // Enough that a slice costs more than to hand it out, and so few that threads share a lane.
 constexpr size_t kSliceBytes = size_t{256} << 10;
+// Where samples are large a slice is several of them, since what decodes images goes on with the
+// next one of a slice while the last one is taken.
+constexpr size_t kSlicesPerThread = 4;
 
 // Positions in `ids` of those that are left out. A data set may be anybody's: what it throws is an
 // error here.
@@ -110,7 +113,9 @@ Loader::LanePtr Loader::NextLane() {
 
 Loader::Slice Loader::HandOut(Lane& lane) {
   const size_t first = lane.handed_out;
-  const size_t count = std::min(slice_, lane.wanted.samples.size() - first);
+  const size_t all = lane.wanted.samples.size();
+  const size_t share = threads_.empty() ? all : all / (kSlicesPerThread * threads_.size());
+  const size_t count = std::min(std::max(slice_, share), all - first);
   lane.handed_out += count;
   return {first, count};
 }

@@ -5,7 +5,6 @@
 #include <grpc/support/log.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
-#include <malloc.h>
 
 #include <atomic>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/synchronization/mutex.h"
 #include "lib/base/check.h"
+#include "lib/base/kept_memory.h"
 #include "lib/base/loopback.h"
 #include "lib/base/status.h"
 #include "lib/log/limited_log.h"
@@ -126,10 +126,9 @@ void PrepareProcess() {
   // sessions, behind one global lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   grpc::EnableDefaultHealthCheckService(true);  // read by each server as it is built
-  // gRPC reads into fresh buffers of up to some MiB. Given back to the system after each frame,
-  // their page faults cost as much as all the rest of a stream (bench/stream_bench).
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  mallopt(M_TRIM_THRESHOLD, 128 << 20);
+  // gRPC reads into fresh buffers of up to some MiB, for each frame: their page faults cost as much
+  // as all the rest of a stream (bench/stream_bench).
+  KeepFreedMemory(size_t{128} << 20);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -122,20 +123,70 @@ TEST(Decoders, TellWhatIsTheFaultOfWhatIsAskedForAndAreNotEndedByItAgain) {
   }
 }
 
-// Any part of it may be the bad one, and is asked for alone.
-TEST(Decoders, AreAskedForManyOnce) {
+// Asks for "0", "1", … up to `parts`, and tells what came of each.
+struct Many {
+  absl::StatusOr<size_t> answered = size_t{0};
+  std::vector<std::string> told;
+};
+Many AskForMany(Decoders& decoders, size_t parts) {
+  Many many;
+  const auto next = [&](size_t part) {
+    return part < parts ? std::optional(absl::StrCat(part)) : std::nullopt;
+  };
+  many.answered = decoders.AskForMany(next, [&](size_t part, const auto& answer) {
+    EXPECT_EQ(part, many.told.size());
+    many.told.push_back(answer.ok() ? std::string(*answer)
+                                    : absl::StrCat(IsBadSample(answer.status()) ? "bad: " : "",
+                                                   answer.status().message()));
+  });
+  return many;
+}
+
+TEST(Decoders, ThatAreAskedForManyTellOfEachByItself) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  Decoders decoders(
+      {.program = Script(files, absl::StrCat("echo >> ", starts, "; ",
+                                             Printf(Answered(0, "first") + Answered(1, "no row") +
+                                                    Answered(2, "no disk") + Answered(0, "last")),
+                                             "; dd bs=1 count=36 >/dev/null 2>&1; ",
+                                             Printf(Answered(0, "rows")), "; cat >/dev/null"))});
+  const Many many = AskForMany(decoders, 4);
+  EXPECT_EQ(many.answered.value_or(0), 4u);
+  EXPECT_THAT(many.told, testing::ElementsAre("first", "bad: no row", "no disk", "last"));
+  EXPECT_EQ(decoders.Ask("what").value_or(""), "rows") << "the same goes on";
+  EXPECT_EQ(std::filesystem::file_size(starts), 1u);
+}
+
+TEST(Decoders, ThatAreAskedForNothingAnswerNothing) {
+  const Files files;
+  Decoders decoders({.program = Script(files, "cat >/dev/null")});
+  EXPECT_EQ(AskForMany(decoders, 0).answered.value_or(1), 0u);
+}
+
+// What it has not answered is asked for alone, which tells whose fault it is.
+TEST(Decoders, ThatAreAskedForManyAreNotAskedAgain) {
   for (const std::string& does :
-       {std::string("kill -SEGV $$"), Printf(Answered(1, "no row")) + "; cat >/dev/null",
-        Printf(Answered(3, "no memory")) + "; cat >/dev/null"}) {
+       {std::string("kill -SEGV $$"), Printf(Answered(3, "no memory")) + "; cat >/dev/null",
+        Printf(Answered(9, "what")) + "; cat >/dev/null", std::string("cat >/dev/null")}) {
     SCOPED_TRACE(does);
     const Files files;
     const std::string starts = files.root() + "/starts";
-    Decoders decoders({.program = Script(files, "echo >> " + starts + "; " + does)});
-    const absl::Status status = decoders.AskForMany("what").status();
-    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
-    EXPECT_FALSE(IsBadSample(status)) << status;
+    Decoders decoders(
+        {.program = Script(files, absl::StrCat("echo >> ", starts, "; ",
+                                               Printf(Answered(0, "first")), "; ", does)),
+         .patience = std::chrono::milliseconds(300)});
+    const Many many = AskForMany(decoders, 3);
+    EXPECT_EQ(many.answered.value_or(9), 1u);
+    EXPECT_THAT(many.told, testing::ElementsAre("first"));
     EXPECT_EQ(std::filesystem::file_size(starts), 1u);
   }
+}
+
+TEST(Decoders, ThatCannotBeStartedAreAnError) {
+  const Files files;
+  Decoders decoders({.program = files.root() + "/nothing"});
+  EXPECT_TRUE(absl::IsInternal(AskForMany(decoders, 1).answered.status()));
 }
 
 TEST(Decoders, OfWhichSomebodyKilledOneSayNothingOfTheBytes) {
@@ -188,7 +239,7 @@ TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
   std::vector<std::string> requests = {"", "x", "12345678", "\x02\0\0\0\0\0\0\0\xff\xff\xff\xff"};
   for (const uint64_t size : {uint64_t{0}, uint64_t{8193}, ~uint64_t{0}})
     for (const uint64_t channels : {2, 3})
-      requests.push_back(Asking(DecoderRequest::kImages)
+      requests.push_back(Asking(DecoderRequest::kImage)
                              .Number(8192)
                              .Number(size)
                              .Number(1)
@@ -196,8 +247,9 @@ TEST(MusterDecoder, RefusesWhatItDoesNotKnowAndLivesOn) {
                              .Number(channels)
                              .Number(~uint64_t{0})
                              .bytes());
-  for (const std::string& request : requests) {
-    const auto answer = (*decoder)->Exchange(request);
+  for (const std::string& request : requests) (*decoder)->Ask(request);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto answer = (*decoder)->NextAnswer();
     ASSERT_TRUE(answer.ok()) << answer.status();
     WireReader reader(*answer);
     EXPECT_EQ(reader.Number(), static_cast<uint64_t>(DecoderAnswer::kFault));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,9 +56,11 @@ std::string Formed(const std::string& encoded, const DataSpec& data) {
   const ImageForm form{.size = {data.image_size[0], data.image_size[1]},
                        .fit = data.fit,
                        .channels = static_cast<int64_t>(data.channels)};
-  const absl::StatusOr<std::string> formed = FormedImage(encoded, form);
-  EXPECT_TRUE(formed.ok()) << formed.status();
-  return formed.value_or("");
+  std::string planes(static_cast<size_t>(form.Bytes()), '\0');
+  const absl::Status formed = FormImage(
+      encoded, form, absl::MakeSpan(reinterpret_cast<uint8_t*>(planes.data()), planes.size()));
+  EXPECT_TRUE(formed.ok()) << formed;
+  return planes;
 }
 
 TEST(ImageSet, HasThePixelsThatDecodingInThisProcessGives) {
@@ -97,23 +100,31 @@ TEST(ImageSet, RefusesASizeThatNoAnswerHolds) {
   }
 }
 
-// A decoder that knows one pixel and no image.
+// The answer of a decoder that knows one pixel and no image.
 std::string Pixel(const std::string& channels) {
-  return WireWriter().Number(static_cast<uint64_t>(DecoderAnswer::kRead)).Text(channels).bytes();
+  return Answered(static_cast<uint64_t>(DecoderAnswer::kRead), channels);
 }
 
 std::shared_ptr<Decoders> Telling(const Files& files, const std::string& told) {
-  return std::make_shared<Decoders>(DecoderOptions{
-      .program = Script(files, absl::StrCat(Printf(Answered(0, "libraries")), "; ",
-                                            Printf(Answered(0, told)), "; cat >/dev/null")),
-      .patience = kPatience});
+  return std::make_shared<Decoders>(
+      DecoderOptions{.program = Script(files, absl::StrCat(Printf(Answered(0, "libraries")), "; ",
+                                                           Printf(told), "; cat >/dev/null")),
+                     .patience = kPatience});
 }
 
-// A second question would have no answer.
-TEST(ImageSet, AsksForAllImagesOfAReadAtOnce) {
+// It answers only once it has read all of them: the first has no answer before the last is asked
+// for.
+TEST(ImageSet, AsksForTheNextImagesBeforeItHasTheFirst) {
   const Files files;
-  const auto set = SetOf({"a", "b", "c"}, {.image_size = {1, 1}},
-                         Telling(files, Pixel("123") + Pixel("456") + Pixel("789")));
+  const size_t bytes_of_a_request = kLengthBytes + 7 * 8 + 1;
+  const auto decoders = std::make_shared<Decoders>(DecoderOptions{
+      .program = Script(
+          files,
+          absl::StrCat("dd bs=1 count=16 >/dev/null 2>&1; ", Printf(Answered(0, "libraries")),
+                       "; dd bs=1 count=", 3 * bytes_of_a_request, " >/dev/null 2>&1; ",
+                       Printf(Pixel("123") + Pixel("456") + Pixel("789")), "; cat >/dev/null")),
+      .patience = kPatience});
+  const auto set = SetOf({"a", "b", "c"}, {.image_size = {1, 1}}, decoders);
   ASSERT_NE(set, nullptr);
   const absl::StatusOr<Batch> batch = set->Read(0, std::vector<uint64_t>{2, 0, 1});
   ASSERT_TRUE(batch.ok()) << batch.status();
@@ -121,30 +132,47 @@ TEST(ImageSet, AsksForAllImagesOfAReadAtOnce) {
   EXPECT_THAT(Values<int64_t>(batch->of(1)), ElementsAre(2, 0, 1));
 }
 
-// As where what is asked for takes long.
-TEST(ImageSet, AsksForThoseThatAnAnswerLeavesOut) {
-  const Files files;
-  const auto decoders = std::make_shared<Decoders>(DecoderOptions{
-      .program = Script(
-          files,
-          absl::StrCat(Printf(Answered(0, "libraries")), "; ", Printf(Answered(0, Pixel("123"))),
-                       "; ", Printf(Answered(0, Pixel("456") + Pixel("789"))), "; cat >/dev/null")),
-      .patience = kPatience});
-  const auto set = SetOf({"a", "b", "c"}, {.image_size = {1, 1}}, decoders);
+// More than any socket holds, both ways.
+TEST(ImageSet, NeitherSideWaitsForTheOtherForEver) {
+  std::vector<std::string> encoded;
+  for (int i = 0; i < 40; ++i)
+    encoded.push_back(Png(Slope(300 + i, 300)) + std::string(100'000, 'x'));
+  const DataSpec data{.image_size = {400, 400}};
+  const auto set = SetOf(encoded, data);
   ASSERT_NE(set, nullptr);
-  const absl::StatusOr<Batch> batch = set->Read(0, std::vector<uint64_t>{0, 1, 2});
+  std::vector<uint64_t> ids(encoded.size());
+  std::iota(ids.begin(), ids.end(), uint64_t{0});
+  const absl::StatusOr<Batch> batch = set->Read(0, ids);
   ASSERT_TRUE(batch.ok()) << batch.status();
-  EXPECT_EQ(Text(batch->of(0)), "123456789");
+  for (const size_t id : {0, 39}) EXPECT_EQ(Text(batch->row(0, id)), Formed(encoded[id], data));
+}
+
+TEST(ImageSet, GivesEachSampleAsItIsRead) {
+  const std::vector<std::string> encoded = {Png(Slope(4, 4)), Jpeg(Slope(9, 9)), Png(Slope(5, 6))};
+  const DataSpec data{.image_size = {4, 4}};
+  const auto set = SetOf(encoded, data);
+  ASSERT_NE(set, nullptr);
+  const std::vector<uint64_t> ids = {2, 0, 2, 1};
+  std::vector<size_t> taken;
+  const absl::Status status =
+      set->ReadEach(ids, [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
+        taken.push_back(i);
+        EXPECT_EQ(Text(rows[0]), Formed(encoded[ids[i]], data));
+        EXPECT_THAT(Values<int64_t>(rows[1]), ElementsAre(static_cast<int64_t>(ids[i])));
+      });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(taken, ElementsAre(0, 1, 2, 3));
 }
 
 TEST(ImageSet, BelievesNoAnswer) {
-  const std::string out_of_memory = WireWriter().Number(3).Text("no memory").bytes();
-  const std::string unknown = WireWriter().Number(9).Text("123").bytes();
+  const auto message = [](const std::string& body) {
+    return WireWriter().Number(body.size()).bytes() + body;
+  };
   for (const std::string& told :
-       {std::string(), Pixel("123") + Pixel("456") + Pixel("789"), Pixel("123") + Pixel("45"),
-        Pixel("1234") + Pixel("456"), Pixel("123") + Pixel("456") + "x",
-        Pixel("123") + out_of_memory, unknown + Pixel("123"),
-        Pixel("123") + WireWriter().Number(0).Number(~uint64_t{0}).bytes()}) {
+       {message(""), Pixel("123") + Pixel("45"), Pixel("1234") + Pixel("456"),
+        Pixel("123") + message(WireWriter().Number(0).Text("456").bytes() + "x"),
+        Answered(9, "123") + Pixel("123"),
+        Pixel("123") + message(WireWriter().Number(0).Number(~uint64_t{0}).bytes())}) {
     const Files files;
     const auto set = SetOf({"a", "b"}, {.image_size = {1, 1}}, Telling(files, told));
     ASSERT_NE(set, nullptr);
@@ -207,13 +235,13 @@ TEST(ImageSet, OneThatEndsDecodersIsABadSampleAndItsNeighboursArrive) {
   const Files files;
   const std::string starts = files.root() + "/starts";
   const std::vector<std::string> encoded = {"good1", "hostile one", "good2"};
-  const size_t bytes_of_a_good_one = 8 * 8 + encoded[0].size();  // of the request
+  const size_t bytes_of_a_good_one = 7 * 8 + encoded[0].size();  // of the request
   const std::string script = absl::StrCat(
       "echo >> ", starts, "\nwhile :; do\n",
       "n=$(dd bs=1 count=8 2>/dev/null | od -An -tu8 | tr -d ' ')\n[ -n \"$n\" ] || exit 0\n",
       "dd bs=1 count=$n of=/dev/null 2>/dev/null\ncase $n in\n", "8) ",
-      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ",
-      Printf(Answered(0, Pixel("123"))), " ;;\n*) kill -SEGV $$ ;;\nesac\ndone");
+      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ", Printf(Pixel("123")),
+      " ;;\n*) kill -SEGV $$ ;;\nesac\ndone");
   const auto decoders =
       std::make_shared<Decoders>(DecoderOptions{.program = Script(files, script)});
   const auto set = SetOf(encoded, {.image_size = {1, 1}}, decoders);

@@ -14,6 +14,7 @@
 #include <iostream>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/lib/data/written_files.h"
 
@@ -74,6 +75,26 @@ TEST(JpegFile, GrayOnesHaveThreeEqualChannels) {
   for (size_t i = 0; i < image.pixels.size(); i += 3) {
     EXPECT_EQ(image.pixels[i], image.pixels[i + 1]);
     EXPECT_EQ(image.pixels[i], image.pixels[i + 2]);
+  }
+}
+
+// Of one of the size that is asked for it goes another way.
+TEST(FormImage, HasThePlanesOfWhatIsDecoded) {
+  for (const std::string& encoded : {Jpeg(Slope(33, 47)), Jpeg(Slope(16, 16, 1)),
+                                     Jpeg(Slope(40, 30), 80, true), Png(Slope(33, 47))}) {
+    const Image image = Decoded(encoded);
+    const ImageForm form{.size = image.size, .may_resize = false};
+    std::vector<uint8_t> planes(static_cast<size_t>(form.Bytes()));
+    const absl::Status formed = FormImage(encoded, form, absl::MakeSpan(planes));
+    ASSERT_TRUE(formed.ok()) << formed;
+    const size_t pixels = planes.size() / 3;
+    for (size_t i = 0; i < planes.size(); ++i)
+      ASSERT_EQ(planes[i % 3 * pixels + i / 3], image.pixels[i]) << i;
+    EXPECT_TRUE(absl::IsDataLoss(
+        FormImage(encoded.substr(0, encoded.size() / 2), form, absl::MakeSpan(planes))));
+    const ImageForm other{.size = {image.size.width, image.size.height + 1}, .may_resize = false};
+    std::vector<uint8_t> room(static_cast<size_t>(other.Bytes()));
+    EXPECT_TRUE(absl::IsFailedPrecondition(FormImage(encoded, other, absl::MakeSpan(room))));
   }
 }
 
