@@ -11,7 +11,8 @@ It makes files of each format in FOLDER (1 GB; `memory` are the arrays of `numpy
 DataLoader (with 0, 1 and 2 workers, which stay from epoch to epoch, shuffled where samples can be taken singly: not of
 tar) reads them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL. Where samples
 are rows it also takes whole batches at a time; HDF5 is read by h5py without a DataLoader, too. JPEG files are decoded
-by libjpeg-turbo alone (jpeg_bench), beside one thread of ours. For `memory` there is memcpy.
+by libjpeg-turbo alone (jpeg_bench), beside ours where one process decodes: with one thread that reads ahead, and with
+none. For `memory` there is memcpy.
 
 Rounds of ours and of theirs alternate. A round takes whole epochs, for --seconds at least, after a warm-up. Rates are
 in MB/s of what a task is given, whatever that takes on the disk. Each ratio is that of the rounds one by one, of the
@@ -45,6 +46,7 @@ SHARDS = 4
 TEXT_BYTES = 256  # of a sample
 THREADS = WORKERS = (0, 1, 2)
 ALONE = 'ours, 0 threads read ahead'  # the thread that takes the samples reads them
+ONE_AHEAD = 'ours, 1 threads read ahead'
 WORDS = 'a loss is what the model has made of the samples that it was given in this step\n'.split(' ')
 
 
@@ -387,14 +389,15 @@ class Format:
     def report(self, report):
         for what, rates in self.rates.items():
             report.add(f'{self.name}: {what}', 'MB/s', rates)
-        ours, alone = self._best('ours'), self.rates[ALONE]
+        ours, alone, ahead = self._best('ours'), self.rates[ALONE], self.rates[ONE_AHEAD]
         for what, mine, theirs in (
                 ('ours ÷ DataLoader, the best of each', ours, 'DataLoader'),
                 ('ours ÷ DataLoader that takes whole batches', ours, 'whole batches'),
                 ('ours ÷ h5py alone, the best of each', ours, 'h5py alone'),
                 ('ours ÷ memcpy', ours, 'limit: memcpy'),
-                ('ours, one thread ÷ libjpeg-turbo alone', alone, 'limit: libjpeg-turbo alone'),
-                ('ours, one thread ÷ the same, less exact', alone, 'limit: libjpeg-turbo alone, less exact'),
+                ('ours, one thread ahead ÷ libjpeg-turbo alone', ahead, 'limit: libjpeg-turbo alone'),
+                ('ours, none ahead ÷ libjpeg-turbo alone', alone, 'limit: libjpeg-turbo alone'),
+                ('ours, one thread ahead ÷ the same, less exact', ahead, 'limit: libjpeg-turbo alone, less exact'),
         ):
             rates = self.rates.get(theirs) if theirs.startswith('limit') else self._best(theirs)
             if rates:
