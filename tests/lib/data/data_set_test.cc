@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <thread>
@@ -309,6 +310,63 @@ TEST(Numpy, StoredAndDeflatedMembersAreTheSame) {
     hashes.push_back(set->ContentHash());
   }
   EXPECT_EQ(hashes[0], hashes[1]);
+}
+
+// Members that are too large to be read ahead of the hash: the checksum is looked at with it, also
+// of bytes that are no sample's.
+class LargeStoredMembers : public testing::Test {
+ protected:
+  static constexpr int kRows = 3 << 10;  // of a KiB
+  static constexpr size_t kRowBytes = 1024;
+
+  // Of `at` a bit turned.
+  absl::Status Open(const std::string& name, std::string bytes, std::optional<size_t> at,
+                    DataFormat format, const std::string& member) const {
+    if (at) bytes[*at] = static_cast<char>(bytes[*at] ^ 4);
+    const std::string file = files_.Write(name, bytes);
+    const absl::Status status = OpenDataSet({.paths = {file}, .format = format}, 1).status();
+    if (at) {
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat(file, " (", member, "): its checksum differs")));
+    }
+    return status;
+  }
+
+  const Files files_;
+  const std::string rows_ = std::string(kRows * kRowBytes, '\1');
+};
+
+TEST_F(LargeStoredMembers, OfNpzAreHeldAgainstTheirChecksum) {
+  const std::string npy = Npy("|u1", {kRows, kRowBytes}, rows_ + "behind");
+  const std::string npz = Zip({{"x.npy", npy}}, false);
+  const size_t end = npz.find("PK\x01\x02");
+  const auto open = [&](std::optional<size_t> at) {
+    return Open("f.npz", npz, at, DataFormat::kNumpy, "x.npy").code();
+  };
+  EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
+  EXPECT_EQ(open(end - 1), absl::StatusCode::kDataLoss);  // behind the array
+  EXPECT_EQ(open(end - 7), absl::StatusCode::kDataLoss);  // of the last row
+  EXPECT_EQ(open(end - 2 * kRowBytes), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(open(end - kRows * kRowBytes), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(LargeStoredMembers, OfPtAreHeldAgainstTheirChecksumUnlessItIsNone) {
+  // Every second row from the second on, and another tensor at the begin of the same storage.
+  const std::string pickle =
+      PtDict({{"x", PtPickle({"ByteStorage", "0", kRowBytes, {kRows / 2, 512}, {2048, 1}})},
+              {"y", PtPickle({"ByteStorage", "0", 0, {kRows / 2}, {1}})}});
+  std::string pt = Pt(pickle, {rows_});
+  const size_t begin = pt.find(rows_.substr(0, kRowBytes));
+  const auto open = [&](std::optional<size_t> at) {
+    return Open("f.pt", pt, at, DataFormat::kPt, "a/data/0").code();
+  };
+  EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
+  EXPECT_EQ(open(begin), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(open(begin + 2 * kRowBytes - 1), absl::StatusCode::kDataLoss);  // between rows
+  EXPECT_EQ(open(begin + rows_.size() - 1), absl::StatusCode::kDataLoss);   // behind them
+  pt.replace(pt.rfind("a/data/0") - 30, 4, std::string(4, '\0'));
+  pt[begin] = '\2';
+  EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
 }
 
 TEST(Numpy, OtherRealsBecomeFloat32WhateverTheirByteOrder) {
@@ -949,6 +1007,7 @@ TEST_P(BrokenFile, IsNamedWithThePlace) {
 
 const std::string kNpy = Npy("<f4", {2, 2}, Bytes<float>({1, 2, 3, 4}));
 const std::string kNpz = Zip({{"x.npy", kNpy}}, true);
+const std::string kStoredNpz = Zip({{"x.npy", kNpy}}, false);
 constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr auto kNone = absl::StatusCode::kInvalidArgument;
 
@@ -1024,6 +1083,13 @@ std::vector<Broken> BrokenTables() {
        kNumpy,
        With(kNpz, kNpz.find("PK\x01\x02") + 16, std::string(4, '\x01')),
        "its checksum differs",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzStoredChecksum",
+       kNumpy,
+       With(kStoredNpz, kStoredNpz.find("PK\x01\x02") - 1, "\x01"),
+       "(x.npy): its checksum differs",
        absl::StatusCode::kDataLoss,
        {},
        "f.npz"},
