@@ -8,6 +8,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/checksum.h"
+#include "lib/data/element.h"
 #include "lib/data/samples_text.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/kernels/sha256.h"
@@ -60,6 +61,7 @@ class PlacedArray {
       of_part.clear();
     }
     if (array_.swapped) SwapElements(into, static_cast<size_t>(BytesOfElement(array_.field.type)));
+    if (array_.field.type == TensorType::kBool) MakeBooleans(into);
     return absl::OkStatus();
   }
 

@@ -369,6 +369,31 @@ TEST_F(LargeStoredMembers, OfPtAreHeldAgainstTheirChecksumUnlessItIsNone) {
   EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
 }
 
+// As numpy, where it looks at them: of all formats whose arrays lie as they were stored.
+TEST(Arrays, EachByteOfABooleanButZeroIsTrue) {
+  const Files files;
+  const std::string bytes("\7\0\1\xff", 4);
+  const std::string npy = Npy("|b1", {4}, bytes);
+  const struct {
+    std::string name, content;
+    DataFormat format;
+  } kFiles[] = {{"x.npy", npy, DataFormat::kNumpy},
+                {"stored.npz", Zip({{"x.npy", npy}}, false), DataFormat::kNumpy},
+                {"packed.npz", Zip({{"x.npy", npy}}, true), DataFormat::kNumpy},
+                {"f.safetensors",
+                 Safetensors(R"({"x":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}})", bytes),
+                 DataFormat::kSafetensors},
+                {"f.pt", Pt(PtDict({{"x", PtPickle({"BoolStorage", "0", 0, {4}, {1}})}}), {bytes}),
+                 DataFormat::kPt}};
+  for (const auto& file : kFiles) {
+    SCOPED_TRACE(file.name);
+    const auto set =
+        Opened({.paths = {files.Write(file.name, file.content)}, .format = file.format});
+    ASSERT_NE(set, nullptr);
+    EXPECT_THAT(Read<uint8_t>(*set, 0, {0, 1, 2, 3}), ElementsAre(1, 0, 1, 1));
+  }
+}
+
 TEST(Numpy, OtherRealsBecomeFloat32WhateverTheirByteOrder) {
   const Files files;
   const uint64_t one_and_a_half = 0x3ff8000000000000u;
