@@ -9,8 +9,9 @@
 
 namespace muster {
 
-// Nothing is opened yet. Where a file ends within a sample, comes too late, is no file, or is
-// changed or removed before all of it is taken: kDataLoss, and the message names it. A folder that
+// Nothing is opened yet. Where a file ends within a sample, comes too late, is no file, is the
+// end and not empty, or is changed or removed before all of it is taken: kDataLoss, and the message
+// names it. A folder that
 // cannot be read is kUnavailable or as FileError says.
 std::unique_ptr<StreamSource> MakeFolderSource(std::string folder, uint64_t sample_bytes);
 

@@ -92,6 +92,19 @@ TEST(FolderSource, WaitsForFilesAndForTheEnd) {
   EXPECT_TRUE(reading.ended());
 }
 
+// Samples may be in it.
+TEST(FolderSource, AnEndThatIsNotEmptyIsNamed) {
+  const Folder folder;
+  folder.Put("a", "AAA");
+  folder.Put("END", "BBB");
+  Reading reading(folder.path());
+  EXPECT_EQ(reading.Take(), "AAA");
+  EXPECT_FALSE(reading.ended());
+  EXPECT_EQ(reading.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(reading.status().message()),
+              HasSubstr("/END: it has 3 bytes, and an empty file of this name ends the stream"));
+}
+
 TEST(FolderSource, SomebodyWhoWaitsIsWoken) {
   const Folder folder;
   Reading reading(folder.path());
