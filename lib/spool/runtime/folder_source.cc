@@ -113,6 +113,11 @@ class FolderSource final : public StreamSource {
   absl::Status Look() {
     struct stat found {};
     if (stat(folder_.c_str(), &found) != 0) return FileError(errno, "look at", folder_);
+    if (!S_ISDIR(found.st_mode))
+      return absl::FailedPreconditionError(absl::StrCat(
+          "data.stream.path: ", folder_,
+          " is no folder, and with data.stream.source: folder it has to be; name the folder that "
+          "files come to"));
     std::vector<std::string> names;
     std::error_code error;
     for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/lib/spool/spooled.h"
 
 namespace muster {
@@ -212,6 +213,17 @@ TEST(FolderSource, WhatIsNoFileIsNamed) {
     EXPECT_TRUE(absl::IsDataLoss(reading.status())) << kind << reading.status();
     EXPECT_THAT(reading.status().message(), HasSubstr(path + ": it is no file")) << kind;
   }
+}
+
+// Nobody would make a folder of it while the job waits.
+TEST(FolderSource, AFileInPlaceOfTheFolderIsNamed) {
+  const Folder folder;
+  folder.Put("a", "AAA");
+  Reading reading(folder / "a");
+  EXPECT_EQ(reading.Take(), "");
+  EXPECT_TRUE(absl::IsFailedPrecondition(reading.status())) << reading.status();
+  EXPECT_THAT(std::string(reading.status().message()),
+              HasSubstr(absl::StrCat("data.stream.path: ", folder / "a", " is no folder")));
 }
 
 TEST(FolderSource, AFolderThatIsAwayMayComeBack) {
