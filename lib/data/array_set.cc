@@ -38,6 +38,7 @@ class PlacedArray {
   }
 
   const DataField& field() const { return array_.field; }
+  const std::vector<ArrayPart>& parts() const { return array_.parts; }
 
   // Rows side by side; each is below Rows(). Part by part, so that a file is opened once for all.
   absl::Status ReadRows(absl::Span<const uint64_t> rows, absl::Span<std::byte> into) const {
@@ -146,6 +147,15 @@ class ArraySet final : public StoredDataSet {
     for (const PlacedArray& array : arrays_)
       MUSTER_RETURN_IF_ERROR(array.HashInto(hash, told, checked));
     return hash.HexFinish();
+  }
+
+  absl::Status CheckChecksums() const override {
+    std::set<const ByteSource*> checked;
+    for (const PlacedArray& array : arrays_)
+      for (const ArrayPart& part : array.parts())
+        if (checked.insert(part.source.get()).second)
+          MUSTER_RETURN_IF_ERROR(CheckChecksum(*part.source));
+    return absl::OkStatus();
   }
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
