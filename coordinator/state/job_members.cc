@@ -71,7 +71,10 @@ void JobRun::On(const MemberSays& says) {
 
 void JobRun::From(const MemberId&, const AskJob&) {}
 
-void JobRun::From(const MemberId& member, const Alive& alive) { membership_.Note(member, alive); }
+void JobRun::From(const MemberId& member, const Alive& alive) {
+  membership_.Note(member, alive);
+  if (Reader() == member) NoteReader(member, alive.lacks);
+}
 
 // Without those whose place this one takes.
 bool JobRun::HasOtherWorker(const Join& join, bool with_session) const {

@@ -28,6 +28,7 @@
 #include "coordinator/state/step_ledger.h"
 #include "coordinator/state/stored_job.h"
 #include "coordinator/state/view_change.h"
+#include "lib/base/allowance.h"
 #include "lib/base/exit_codes.h"
 
 namespace muster::coordinator {
@@ -305,6 +306,7 @@ class JobRun {
   void EndEmptyStream();
   void SayStreamEnd(uint64_t end);
   void LetReaderGo();
+  void NoteReader(const MemberId& reader, const std::string& lacks);
   SpoolFrom SpoolFromNow() const;
   void OnReader();
   void BeginReader();
@@ -416,6 +418,9 @@ class JobRun {
   bool is_older_ = false;                  // a member has known more than this journal
   bool lacks_segments_ = false;            // what it said was not taken, until something is trimmed
   std::optional<Time> stands_since_;       // and meanwhile no step is known
+  std::string reader_lacks_;               // why it brings no samples; empty: nothing is wrong
+  bool told_reader_lacks_ = false;         // there was an event of it
+  Allowance reader_news_;                  // for these
   LastCheckpoint last_;
   Time last_checkpoint_;
   std::optional<ToBeSaved> to_be_saved_;  // the last one of which something went wrong

@@ -2,6 +2,8 @@
 // (docs/decisions/0112-streams.md).
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/state/job_run.h"
@@ -84,6 +86,20 @@ void JobRun::LetReaderGo() {
   Say("process", absl::StrCat(kReaderName, " has left: ", kAllIsSpooled));
 }
 
+// A person may mend it, who looks at the job and not into the log of a process. What comes and goes
+// is told now and then alone.
+void JobRun::NoteReader(const MemberId& reader, const std::string& lacks) {
+  if (std::exchange(reader_lacks_, lacks) == lacks) return;
+  if (lacks.empty()) {
+    if (std::exchange(told_reader_lacks_, false))
+      Say("stream", absl::StrCat(reader.name, " can bring samples again"));
+    return;
+  }
+  if (!reader_news_.Take(now_)) return;
+  told_reader_lacks_ = true;
+  Say("stream", absl::StrCat(reader.name, " cannot bring samples, and tries again: ", lacks));
+}
+
 // ---- what the reader is told
 
 SpoolFrom JobRun::SpoolFromNow() const {
@@ -101,6 +117,7 @@ SpoolFrom JobRun::SpoolFromNow() const {
 // Its session is new.
 void JobRun::OnReader() {
   told_reader_.reset();
+  reader_lacks_.clear();
   BeginReader();
 }
 
@@ -221,10 +238,14 @@ std::string JobRun::WaitsForStream() const {
                                ? ""
                                : absl::StrCat("; ", kReaderName, " waits for a free slot",
                                               host.empty() ? "" : absl::StrCat(" on host ", host));
+  const std::string lacks =
+      reader_lacks_.empty() || !Reader()
+          ? ""
+          : absl::StrCat("; ", kReaderName, " cannot bring more: ", reader_lacks_);
   return absl::StrCat(
       "step ", ledger_.recorded().value(), " waits for the stream, of which ",
       SamplesText(stream_.positions()), stream_.positions() == 1 ? " has come" : " have come", room,
-      is_older_ ? "; no more is taken, since a member knows of more than the journal" : "");
+      lacks, is_older_ ? "; no more is taken, since a member knows of more than the journal" : "");
 }
 
 // ---- what is not kept any more

@@ -115,7 +115,7 @@ void Membership::Note(const MemberId& member, const Alive& alive) {
   const auto it = live_.find(member);
   if (it == live_.end()) return;
   it->second.step = alive.step;
-  it->second.phase = alive.phase;
+  it->second.phase = alive.lacks.empty() ? alive.phase : alive.lacks;
   it->second.threads = alive.threads;
 }
 

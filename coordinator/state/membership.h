@@ -21,7 +21,7 @@ struct LiveMember {
   ViewNumber sealed;  // as it said when it joined
   Speaks speaks;      // likewise
   Step step;
-  std::string phase;
+  std::string phase;               // or why it cannot go on
   std::vector<ThreadAge> threads;  // that have work, as it said last
   bool exited = false;             // the agent said so; the session may not have broken yet
   bool holds_state = false;        // of the current lineage, as far as is known

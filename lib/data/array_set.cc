@@ -1,11 +1,14 @@
 #include "lib/data/array_set.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
+#include "lib/data/checksum.h"
+#include "lib/data/element.h"
 #include "lib/data/samples_text.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/kernels/sha256.h"
@@ -35,6 +38,7 @@ class PlacedArray {
   }
 
   const DataField& field() const { return array_.field; }
+  const std::vector<ArrayPart>& parts() const { return array_.parts; }
 
   // Rows side by side; each is below Rows(). Part by part, so that a file is opened once for all.
   absl::Status ReadRows(absl::Span<const uint64_t> rows, absl::Span<std::byte> into) const {
@@ -58,18 +62,24 @@ class PlacedArray {
       of_part.clear();
     }
     if (array_.swapped) SwapElements(into, static_cast<size_t>(BytesOfElement(array_.field.type)));
+    if (array_.field.type == TensorType::kBool) MakeBooleans(into);
     return absl::OkStatus();
   }
 
-  // What distinguishes it from others, without where it lies.
-  absl::Status HashInto(Sha256& hash, const std::function<void(uint64_t)>& told) const {
+  // What distinguishes it from others, without where it lies. The checksums of its sources are
+  // looked at on the way, but for those that were `checked`.
+  absl::Status HashInto(Sha256& hash, const std::function<void(uint64_t)>& told,
+                        std::set<const ByteSource*>& checked) const {
     const std::string head =
         absl::StrCat(array_.field.name.size(), " ", array_.field.name, " ",
                      static_cast<int>(array_.field.type), " ", ShapeText(array_.field.shape), " ",
                      array_.Rows(), " ", array_.swapped ? "swapped" : "", "\n");
     hash.Update(BytesOf(head));
     const auto row_bytes = static_cast<uint64_t>(array_.field.Bytes());
+    const std::function<void()> goes_on = [&] { told(0); };
     for (const ArrayPart& part : array_.parts) {
+      const bool checks = part.source->crc() && checked.insert(part.source.get()).second;
+      ChecksumInPassing checksum(*part.source, goes_on);
       std::vector<std::byte> piece;
       const uint64_t rows_at_once = std::max<uint64_t>(1, kHashedAtOnce / part.stride);
       for (uint64_t row = 0; row < part.rows; row += rows_at_once) {
@@ -83,11 +93,13 @@ class PlacedArray {
           continue;
         }
         MUSTER_RETURN_IF_ERROR(read);
+        if (checks) MUSTER_RETURN_IF_ERROR(checksum.Saw(part.offset + row * part.stride, piece));
         for (uint64_t r = 0; r < rows; ++r)
           hash.Update(absl::MakeConstSpan(piece).subspan(static_cast<size_t>(r * part.stride),
                                                          static_cast<size_t>(row_bytes)));
         told(rows * row_bytes);
       }
+      if (checks) MUSTER_RETURN_IF_ERROR(checksum.Finish());
     }
     return absl::OkStatus();
   }
@@ -131,8 +143,19 @@ class ArraySet final : public StoredDataSet {
       const std::function<void(uint64_t)>& told) const override {
     Sha256 hash;
     if (!decoder_.empty()) hash.Update(BytesOf(decoder_));
-    for (const PlacedArray& array : arrays_) MUSTER_RETURN_IF_ERROR(array.HashInto(hash, told));
+    std::set<const ByteSource*> checked;
+    for (const PlacedArray& array : arrays_)
+      MUSTER_RETURN_IF_ERROR(array.HashInto(hash, told, checked));
     return hash.HexFinish();
+  }
+
+  absl::Status CheckChecksums() const override {
+    std::set<const ByteSource*> checked;
+    for (const PlacedArray& array : arrays_)
+      for (const ArrayPart& part : array.parts())
+        if (checked.insert(part.source.get()).second)
+          MUSTER_RETURN_IF_ERROR(CheckChecksum(*part.source));
+    return absl::OkStatus();
   }
 
   absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,

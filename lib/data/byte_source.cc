@@ -97,11 +97,13 @@ class Memory final : public ByteSource {
 
 class Part final : public ByteSource {
  public:
-  Part(SourcePtr whole, std::string name, uint64_t offset, uint64_t size)
-      : whole_(std::move(whole)), name_(std::move(name)), offset_(offset), size_(size) {}
+  Part(SourcePtr whole, std::string name, uint64_t offset, uint64_t size,
+       std::optional<uint32_t> crc)
+      : whole_(std::move(whole)), name_(std::move(name)), offset_(offset), size_(size), crc_(crc) {}
 
   const std::string& name() const override { return name_; }
   uint64_t size() const override { return size_; }
+  std::optional<uint32_t> crc() const override { return crc_; }
 
   absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
     std::vector<Piece> of_whole(pieces.begin(), pieces.end());
@@ -117,6 +119,7 @@ class Part final : public ByteSource {
   const std::string name_;
   const uint64_t offset_;
   const uint64_t size_;
+  const std::optional<uint32_t> crc_;
 };
 
 }  // namespace
@@ -155,8 +158,9 @@ SourcePtr MemorySource(std::string name, std::string bytes, DataMemory memory) {
   return std::make_shared<Memory>(std::move(name), std::move(bytes), std::move(memory));
 }
 
-SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size) {
-  return std::make_shared<Part>(std::move(whole), std::move(name), offset, size);
+SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size,
+                 std::optional<uint32_t> crc) {
+  return std::make_shared<Part>(std::move(whole), std::move(name), offset, size, crc);
 }
 
 absl::StatusOr<std::string> ReadString(const ByteSource& source, uint64_t offset, uint64_t bytes) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -28,6 +29,8 @@ class ByteSource {
   virtual ~ByteSource() = default;
   virtual const std::string& name() const = 0;  // for people: the file's path
   virtual uint64_t size() const = 0;
+  // The CRC-32 that all its bytes had when they were saved (checksum.h); nothing: nobody has told.
+  virtual std::optional<uint32_t> crc() const { return std::nullopt; }
   // All of each. kDataLoss: they are not there, cannot be read, or the file is not the one that was
   // opened any more, which is looked at also where there is no piece; the message names it and the
   // place.
@@ -54,8 +57,9 @@ SourcePtr FileSource(std::string path, const struct stat& found);
 // `memory`: what has been taken for its bytes.
 SourcePtr MemorySource(std::string name, std::string bytes, DataMemory memory = {});
 
-// [offset, offset + size) of another, which has so many.
-SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size);
+// [offset, offset + size) of another, which has so many. `crc`: as it tells.
+SourcePtr PartOf(SourcePtr whole, std::string name, uint64_t offset, uint64_t size,
+                 std::optional<uint32_t> crc = std::nullopt);
 
 // So many bytes from `offset`, of which the caller knows that they are few. Errors as ReadEach.
 absl::StatusOr<std::string> ReadString(const ByteSource& source, uint64_t offset, uint64_t bytes);

@@ -30,6 +30,17 @@ constexpr uint64_t kNameCosts = 96;  // bytes that the name of a class takes bes
 constexpr int64_t kMostInFloat = int64_t{1} << 24;     // above it two classes would become one
 constexpr uint64_t kHeaderBytes = uint64_t{64} << 10;  // in which a header is looked for first
 
+// A table that is too large for this machine can be read where it lies once it is no text any more.
+absl::Status Take(DataMemory& memory, const std::string& file, uint64_t bytes) {
+  const absl::Status taken = memory.Take(file, bytes);
+  if (taken.ok()) return taken;
+  return absl::ResourceExhaustedError(
+      absl::StrCat(taken.message(),
+                   "; tables of CSV are read as a whole: leave out what is not "
+                   "needed, or give arrays (data.format: numpy or safetensors), "
+                   "which stay on the disk"));
+}
+
 // The names in a column of data.classes. They are numbered in byte-wise order once all are known;
 // where all are whole numbers from 0, each stands for itself.
 class Classes {
@@ -119,7 +130,7 @@ class Table {
 
   absl::Status Add(const ByteSource& file) {
     DataMemory memory;
-    MUSTER_RETURN_IF_ERROR(memory.Take(file.name(), file.size()));
+    MUSTER_RETURN_IF_ERROR(Take(memory, file.name(), file.size()));
     MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, 0, file.size()));
     CsvRows rows(text, data_.delimiter[0], BeginOf(text));
     std::vector<size_t> places;  // of the columns that are used, in the file
@@ -271,7 +282,7 @@ class Table {
   absl::Status AddRow(const ByteSource& file, const CsvRows& rows,
                       const std::vector<size_t>& places) {
     if (names_alone_) return AddNames(file, rows, places);
-    MUSTER_RETURN_IF_ERROR(memory_.Take(file.name(), row_bytes_));
+    MUSTER_RETURN_IF_ERROR(Take(memory_, file.name(), row_bytes_));
     for (size_t i = 0; i < places.size(); ++i) {
       const absl::string_view cell = absl::StripAsciiWhitespace(rows.cells()[places[i]]);
       std::string& cells = IsLabel(i) ? labels_ : inputs_;
@@ -316,7 +327,7 @@ class Table {
     const size_t names = named_[column].size();
     const int32_t named = named_[column].Add(name);
     if (named_[column].size() > names)
-      MUSTER_RETURN_IF_ERROR(memory_of_names_.Take(file.name(), kNameCosts + name.size()));
+      MUSTER_RETURN_IF_ERROR(Take(memory_of_names_, file.name(), kNameCosts + name.size()));
     return named;
   }
 

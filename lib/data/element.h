@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "absl/types/span.h"
 #include "muster/tensor.h"
 
 namespace muster {
@@ -55,6 +56,12 @@ inline double ElementAsReal(TensorType type, const std::byte* at) {
 inline int64_t ElementAsWhole(TensorType type, const std::byte* at) {
   return type == TensorType::kInt64 ? ElementAs<int64_t>(at)
                                     : static_cast<int64_t>(ElementAsReal(type, at));
+}
+
+// Of the bytes of booleans, any of which but 0 is true, as numpy has it: 1, which alone is true in
+// C++ and in LibTorch.
+inline void MakeBooleans(absl::Span<std::byte> bytes) {
+  for (std::byte& byte : bytes) byte = byte == std::byte{0} ? byte : std::byte{1};
 }
 
 inline bool IsReal(TensorType type) {

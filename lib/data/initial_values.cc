@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/base/plural.h"
 #include "lib/base/status.h"
+#include "lib/data/checksum.h"
 #include "lib/data/element.h"
 #include "lib/data/file_walk.h"
 #include "lib/domain/tensor_type.h"
@@ -194,6 +196,15 @@ absl::StatusOr<std::string> HashOf(const ByteSource& source) {
   return hash.HexFinish();
 }
 
+// Of all that is taken. Tensors may share what they lie in.
+absl::Status CheckChecksums(const std::vector<StoredTensor>& stored, const InitialMatch& match) {
+  std::set<const ByteSource*> checked;
+  for (const std::optional<size_t>& found : match.of_model)
+    if (found && checked.insert(stored[*found].source.get()).second)
+      MUSTER_RETURN_IF_ERROR(CheckChecksum(*stored[*found].source));
+  return absl::OkStatus();
+}
+
 // A boolean of any other byte is undefined in C++.
 absl::Status CheckBooleans(const StoredTensor& from, uint64_t at,
                            absl::Span<const std::byte> bytes) {
@@ -241,6 +252,7 @@ absl::StatusOr<InitialValues> InitialValues::Open(const InitialSpec& initial,
   absl::StatusOr<std::string> hash = HashOf(**source);
   if (!hash.ok()) return named(hash.status());
   values.hash_ = *std::move(hash);
+  MUSTER_RETURN_IF_ERROR(named(CheckChecksums(values.stored_, values.match_)));
   return values;
 }
 

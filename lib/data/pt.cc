@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
+#include "lib/data/checksum.h"
 #include "lib/data/formats.h"
 #include "lib/data/tensor_file.h"
 #include "lib/data/tensor_pickle.h"
@@ -33,6 +34,8 @@ class PtFile {
       return Bad(*file, "it is a zip file without data.pkl, and so none of torch.save");
     PtFile opened(file, std::string(absl::StripSuffix(pickle->name, kPickleName)));
     for (ZipMember& member : members) {
+      // As torch.serialization.set_crc32_options(False) leaves it.
+      if (member.crc == 0u) member.crc.reset();
       std::string name = member.name;
       opened.members_.emplace(std::move(name), std::move(member));
     }
@@ -45,6 +48,7 @@ class PtFile {
       return Bad(*file_, absl::StrCat("its data.pkl has ", member.bytes, " bytes; at most ",
                                       MostPickleBytes(of), " are allowed"));
     MUSTER_ASSIGN_OR_RETURN(const SourcePtr pickle, OpenMember(file_, member));
+    MUSTER_RETURN_IF_ERROR(CheckChecksum(*pickle));
     return ReadTensorPickle(*pickle, of);
   }
 

@@ -31,6 +31,10 @@ class StoredDataSet : public DataSet {
   virtual absl::StatusOr<std::string> ComputeHash(
       const std::function<void(uint64_t bytes)>& told) const = 0;
 
+  // Whether files have the bytes that were saved, as far as they tell a checksum: for whoever reads
+  // all samples and computes no hash, with which that is looked at anyway. kDataLoss, and names it.
+  virtual absl::Status CheckChecksums() const { return absl::OkStatus(); }
+
   // As ReadInto, but each sample's rows are given to `take` once they are read, those of ids[0]
   // first: of each field one, whose bytes are there as long as it runs. Whoever turns them into
   // something else so does it while they are near, and while other processes read the next ones.

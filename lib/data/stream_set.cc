@@ -134,6 +134,7 @@ class StreamSet final : public StoredDataSet {
       for (size_t f = 0; f < fields_.size(); ++f) {
         const absl::Span<std::byte> to = batch.row(f, row);
         std::copy(from, from + to.size(), to.data());
+        if (fields_[f].type == TensorType::kBool) MakeBooleans(to);
         from += to.size();
       }
   }

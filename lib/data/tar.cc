@@ -16,6 +16,8 @@ constexpr uint64_t kBlock = 512;
 constexpr uint64_t kMostExtraBytes = uint64_t{1} << 20;  // of a header that describes the next file
 constexpr size_t kMostMembers = size_t{1} << 24;
 constexpr uint64_t kPieceBytes = uint64_t{64} << 10;
+// Of zeros behind the mark of the end: records of a tape have some megabytes at most.
+constexpr uint64_t kMostBytesBehindEnd = uint64_t{16} << 20;
 
 // Octal digits, or, with the first bit set, a number of base 256.
 std::optional<uint64_t> Number(absl::string_view field) {
@@ -77,9 +79,16 @@ absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view recor
 }
 
 // Behind the mark of its end are zeros, to a round size. Of archives that were put behind one
-// another only the first would be read.
+// another only the first would be read. A file that goes on far behind them is no archive, and may
+// be a sparse one without end.
 absl::Status CheckEnd(const ByteSource& tar, uint64_t at) {
+  const uint64_t end = at;
   while (at < tar.size()) {
+    if (at - end >= kMostBytesBehindEnd)
+      return BadAt(tar, end,
+                   absl::StrCat("the mark of its end stands here, and ", tar.size() - end,
+                                " bytes follow; at most ", kMostBytesBehindEnd,
+                                " of zeros may; cut them off, or make the archive again"));
     MUSTER_ASSIGN_OR_RETURN(const std::string piece,
                             ReadString(tar, at, std::min(kPieceBytes, tar.size() - at)));
     const size_t other = piece.find_first_not_of('\0');

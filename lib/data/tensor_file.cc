@@ -53,13 +53,19 @@ absl::StatusOr<json> ReadHeader(const ByteSource& file, uint64_t most, uint64_t&
                               " are allowed; it is cut off, or no safetensors file"));
   MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, sizeof(length), bytes));
   bool too_deep = false;
-  const auto keep = [&](int depth, json::parse_event_t, json&) {
+  std::set<std::string> names;
+  std::optional<std::string> twice;
+  const auto keep = [&](int depth, json::parse_event_t event, json& value) {
     too_deep |= depth > kMostDepth;
+    if (event == json::parse_event_t::key && depth == 1 &&
+        !names.insert(value.get<std::string>()).second)
+      twice = value.get<std::string>();
     return !too_deep;
   };
   json header = json::parse(text, keep, /*allow_exceptions=*/false);
   if (too_deep || !header.is_object())
     return BadAt(file, sizeof(length), "its header is no JSON object of tensors");
+  if (twice) return BadTensor(file, *twice, "stands there twice");
   data_at = sizeof(length) + bytes;
   return header;
 }
@@ -113,6 +119,31 @@ absl::Status CheckTensor(const StoredTensor& tensor) {
                                 ", and the file has ", file.size()));
 }
 
+// The tensors' bytes lie one behind the other, from the header to the end of the file: the format
+// says so, so that a file that was broken or joined wrongly is noticed. What ends behind the file
+// is for whoever reads it.
+absl::Status CheckCovered(const ByteSource& file, uint64_t data_at,
+                          const std::vector<StoredTensor>& tensors) {
+  std::vector<const StoredTensor*> sorted;
+  for (const StoredTensor& tensor : tensors) sorted.push_back(&tensor);
+  std::sort(sorted.begin(), sorted.end(), [](const StoredTensor* a, const StoredTensor* b) {
+    return std::pair(a->offset, a->bytes) < std::pair(b->offset, b->bytes);
+  });
+  uint64_t end = data_at;
+  for (const StoredTensor* tensor : sorted) {
+    if (tensor->offset != end)
+      return BadTensor(
+          file, tensor->name,
+          absl::StrCat("begins at byte ", tensor->offset, ", and what stands before it ",
+                       "ends at byte ", end, "; the file is broken"));
+    end += tensor->bytes;
+  }
+  if (end >= file.size()) return absl::OkStatus();
+  return BadAt(file, end,
+               absl::StrCat("its last tensor ends here, and ", file.size() - end,
+                            " bytes follow; the file is broken"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StoredTensor>> ReadSafetensors(const SourcePtr& file,
@@ -125,6 +156,7 @@ absl::StatusOr<std::vector<StoredTensor>> ReadSafetensors(const SourcePtr& file,
     MUSTER_ASSIGN_OR_RETURN(StoredTensor stored, ReadTensor(file, data_at, name, tensor));
     tensors.push_back(std::move(stored));
   }
+  MUSTER_RETURN_IF_ERROR(CheckCovered(*file, data_at, tensors));
   return tensors;
 }
 

@@ -23,8 +23,9 @@ struct StoredTensor {
 };
 
 // Those of a safetensors file, by name, with sizes as the header tells them; whoever reads them
-// looks whether they fit. kDataLoss: it is none, its header has more bytes than `most_header`, or a
-// tensor is of a type that cannot be read; the message names the file and the tensor.
+// looks whether they fit. kDataLoss: it is none, its header has more bytes than `most_header` or a
+// name twice, a tensor is of a type that cannot be read, two share bytes, or some bytes are none's;
+// the message names the file and the tensor.
 absl::StatusOr<std::vector<StoredTensor>> ReadSafetensors(const SourcePtr& file,
                                                           uint64_t most_header);
 

@@ -6,6 +6,7 @@
 
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
+#include "lib/data/checksum.h"
 #include "lib/data/held_files.h"
 #include "lib/data/inflate.h"
 #include "lib/data/numbers_in_bytes.h"
@@ -19,6 +20,7 @@ constexpr uint32_t kEndMark = 0x06054b50, kEnd64LocatorMark = 0x07064b50, kEnd64
 constexpr uint64_t kEndBytes = 22, kLocatorBytes = 20, kEnd64Bytes = 56, kEntryBytes = 46,
                    kLocalBytes = 30, kMostComment = 65535;
 constexpr uint64_t kMostDirectoryBytes = uint64_t{16} << 20;
+constexpr uint64_t kSmallBytes = uint64_t{1} << 20;
 constexpr uint16_t kIsEncrypted = 1, kZip64Field = 1;
 constexpr uint32_t kIn64 = 0xffffffff;
 
@@ -140,10 +142,12 @@ absl::StatusOr<SourcePtr> OpenMember(const SourcePtr& zip, const ZipMember& memb
                          LittleEndian<uint16_t>(header.data() + 28);
   if (begin > zip->size() || member.packed_bytes > zip->size() - begin)
     return BadAt(*zip, zip->size(), absl::StrCat("'", member.name, "' ends behind the file"));
-  SourcePtr stored = PartOf(zip, name, begin, member.packed_bytes);
+  SourcePtr stored =
+      PartOf(zip, name, begin, member.packed_bytes, member.deflated ? std::nullopt : member.crc);
   if (!member.deflated) {
-    if (member.bytes == member.packed_bytes) return stored;
-    return Bad(*stored, "it is stored, and has two sizes");
+    if (member.bytes != member.packed_bytes) return Bad(*stored, "it is stored, and has two sizes");
+    if (member.bytes <= kSmallBytes) MUSTER_RETURN_IF_ERROR(CheckChecksum(*stored));
+    return stored;
   }
   DataMemory memory;
   if (const absl::Status taken = memory.Take(name, member.bytes); !taken.ok())
@@ -152,8 +156,8 @@ absl::StatusOr<SourcePtr> OpenMember(const SourcePtr& zip, const ZipMember& memb
   if (absl::IsResourceExhausted(unpacked.status()))
     return Bad(*stored, "unpacked it is larger than the zip file says");
   MUSTER_ASSIGN_OR_RETURN(std::string bytes, std::move(unpacked));
-  if (bytes.size() != member.bytes || Crc32OfZip(BytesOf(bytes)) != member.crc)
-    return Bad(*stored, "its checksum differs");
+  if (bytes.size() != member.bytes || (member.crc && Crc32OfZip(BytesOf(bytes)) != *member.crc))
+    return ChecksumDiffers(*stored);
   return HeldSource(name, std::move(bytes), CheckInTurn({zip}), std::move(memory));
 }
 

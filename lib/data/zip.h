@@ -1,6 +1,8 @@
 // What a zip file holds (PKWARE's APPNOTE 6.3.10, with zip64): stored and deflated files.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,7 +16,7 @@ struct ZipMember {
   uint64_t local_header = 0;  // where it begins
   uint64_t packed_bytes = 0;
   uint64_t bytes = 0;
-  uint32_t crc = 0;
+  std::optional<uint32_t> crc;  // nothing: whoever wrote it has not computed it
   bool deflated = false;
 };
 
@@ -22,8 +24,9 @@ struct ZipMember {
 // encrypted or packed in another way.
 absl::StatusOr<std::vector<ZipMember>> ReadZip(const ByteSource& zip);
 
-// Its bytes, called `zip.name() (member.name)`: in place where it is stored, else in memory, where
-// its checksum is looked at.
+// Its bytes, called `zip.name() (member.name)`: in place where it is stored, else in memory. Its
+// checksum is looked at here where it is unpacked or small; a large one that is stored keeps it for
+// whoever reads all of it (checksum.h).
 absl::StatusOr<SourcePtr> OpenMember(const SourcePtr& zip, const ZipMember& member);
 
 }  // namespace muster

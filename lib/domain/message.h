@@ -176,6 +176,7 @@ struct Alive {                                  // about three per lease
   std::string phase;  // for people: "lane 3 of 6", "waiting for results of worker-1"
   std::vector<ThreadAge> threads{};
   Unreachable unreachable{};
+  std::string lacks{};  // why it cannot go on until somebody mends it, for people; empty: it can
 };
 // What the follower was asked for by MeasureState. Said in each session until AckMeasured.
 struct Measured {

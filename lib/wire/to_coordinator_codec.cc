@@ -250,6 +250,7 @@ void Put(const Alive& alive, v1::CoordinatorFrame& frame) {
   }
   Write(alive.unreachable.members, *out.mutable_unreachable());
   out.set_unreachable_in(alive.unreachable.view.value());
+  out.set_lacks(alive.lacks);
 }
 
 Unreachable ReadUnreachable(Reader& reader, const v1::Alive& message) {
@@ -265,6 +266,7 @@ Unreachable ReadUnreachable(Reader& reader, const v1::Alive& message) {
 
 Alive Get(Reader& reader, const v1::Alive& message) {
   Alive alive{Step(reader.Number("step", message.step())), Reader::Words(message.phase())};
+  alive.lacks = Reader::Words(message.lacks());
   alive.unreachable = ReadUnreachable(reader, message);
   if (!reader.Count("threads", message.threads_size(), kMaxThreads)) return alive;
   for (int i = 0; i < message.threads_size() && reader.ok(); ++i) {

@@ -310,6 +310,7 @@ TEST_F(StreamTest, WhatAStreamCannotHaveIsSaidWithItsFile) {
       {"part-00000-late", FeedSamples(0, 2), {"part-00000-late", "after 'part-00001' was taken"}},
       {"part-00002", FeedSamples(0, 2) + "x", {"part-00002", "no whole samples of 16"}},
       {"sub-folder/", "", {"sub-folder", "it is no file"}},
+      {"END", FeedSamples(0, 2), {"END: it has 32 bytes", "ends the stream"}},
   };
   int number = 0;
   for (const auto& row : kRows) {
@@ -342,6 +343,35 @@ TEST_F(StreamTest, AnImpossibleSocketIsBadConfiguration) {
   EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
   EXPECT_THAT(run.result.value("reason", ""), HasSubstr("it is no socket")) << run.Trace();
   EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST_F(StreamTest, AFileInPlaceOfTheFolderIsBadConfiguration) {
+  const std::string path = folder_ / "taken";
+  WriteFile(path, "a file of somebody's");
+  const TrainRun run = Train(Job("job", absl::StrCat("source: folder, path: ", path)));
+  EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
+  EXPECT_THAT(run.result.value("reason", ""), HasSubstr(path + " is no folder")) << run.Trace();
+}
+
+// It waits, and whoever looks at the job is told for what.
+TEST_F(StreamTest, AFolderThatIsNotThereIsToldUntilItIs) {
+  FolderFeed feed(folder_ / "feed");
+  feed.Put(kSamples);
+  feed.PutEnd();
+  const std::string path = folder_ / "later";
+  TrainOptions options = Job("job", absl::StrCat("source: folder, path: ", path));
+  bool is_told = false;
+  options.on_event = [&](const nlohmann::json& event) {
+    const bool tells = event.value("event", "") == "stream" &&
+                       event.value("text", "").find("cannot bring samples") != std::string::npos;
+    if (!tells || std::exchange(is_told, true)) return;
+    EXPECT_THAT(event.value("text", ""), HasSubstr(path));
+    std::filesystem::rename(feed.folder(), path);
+  };
+  const TrainRun run = Train(options);
+  EXPECT_TRUE(is_told) << run.Trace();
+  ExpectDone(run, options.dir);
+  EXPECT_EQ(run.result.value("samples", uint64_t{0}), kSamples) << run.Trace();
 }
 
 // Files of the same fields, which workers read or a follower does while the stream comes.

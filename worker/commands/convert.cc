@@ -393,6 +393,8 @@ absl::StatusOr<ConvertedData> ConvertData(const TrainingSpec& training,
     return BadTarget(options.target,
                      absl::StrCat("holds one array, and samples have ", to.fields.size(),
                                   "; name a folder and give --format numpy, or take safetensors"));
+  // What is written has no checksum any more.
+  MUSTER_RETURN_IF_ERROR(set.CheckChecksums());
   Reader reader(set, training.data.on_bad_sample, options.told);
   if (training.data.on_bad_sample == OnBadSample::kSkip)
     MUSTER_RETURN_IF_ERROR(reader.LeaveBadOut());

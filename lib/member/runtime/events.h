@@ -159,6 +159,9 @@ struct StateMeasured {
 struct StreamSpooled {  // of a reader: the thread that reads has synced it
   Spooled spooled;
 };
+struct ReadingLacks {  // of a reader, as a StreamReaderLoop says
+  std::string why;
+};
 struct ReadingEnded {  // of a reader, as StreamReaderLoop::Run says
   absl::Status why;
 };
@@ -171,10 +174,11 @@ struct StopAsked {  // a signal: leave cleanly
   int exit_code = 0;
   std::string reason;
 };
-using Event = std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, StillPrepares,
-                           Prepared, GradientsReady, StateApplied, LanesAbandoned,
-                           StepBoundaryTaken, StateMade, Generated, StateMeasured, StreamSpooled,
-                           ReadingEnded, TrainFailed, SegmentWritten, SegmentFailed, StopAsked>;
+using Event =
+    std::variant<SessionAccepted, FrameCame, SessionBroke, AddressesFound, StillPrepares, Prepared,
+                 GradientsReady, StateApplied, LanesAbandoned, StepBoundaryTaken, StateMade,
+                 Generated, StateMeasured, StreamSpooled, ReadingLacks, ReadingEnded, TrainFailed,
+                 SegmentWritten, SegmentFailed, StopAsked>;
 // What our own threads, signals and the coordinator say is posted; what comes from peers is posted
 // behind it. So however much data waits here, a Seal, a stop or an update that is done does not
 // wait for it. Frames of one session stay in order.

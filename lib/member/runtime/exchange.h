@@ -114,6 +114,7 @@ class Exchange {
   void Handle(Generated event);
   void Handle(StateMeasured event);
   void Handle(StreamSpooled) {}  // of a reader
+  void Handle(ReadingLacks) {}   // likewise
   void Handle(ReadingEnded) {}   // likewise
   void Handle(TrainFailed event);
   void Handle(SegmentWritten written);

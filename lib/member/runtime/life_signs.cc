@@ -52,6 +52,14 @@ void LifeSigns::Note(Step step, std::string phase, Unreachable unreachable, Time
   noted_ = now;
 }
 
+void LifeSigns::NoteLack(std::string why) {
+  {
+    MutexLock lock(mutex_);
+    alive_.lacks = std::move(why);
+  }
+  SayNow();
+}
+
 void LifeSigns::SayNow() {
   {
     MutexLock lock(mutex_);

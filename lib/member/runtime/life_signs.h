@@ -47,6 +47,8 @@ class LifeSigns {
   // Any thread. What is said from now on; of who is unreachable nothing more, where it is not noted
   // again for longer than twice 250 ms: they may have come back, and nobody has looked.
   void Note(Step step, std::string phase, Unreachable unreachable, Time now);
+  // Any thread. Why we cannot go on, or nothing; said at once, and from now on.
+  void NoteLack(std::string why);
   // Any thread. What was noted last is news: it is said at once, not only when the next life sign
   // is due; at most four times a second. While somebody is unreachable it is said so often.
   void SayNow();

@@ -51,6 +51,7 @@ class LoneExchange {
   void Note(Step step, std::string phase) {
     life_signs_.Note(step, std::move(phase), {}, clock_.Now());
   }
+  void NoteLack(std::string why) { life_signs_.NoteLack(std::move(why)); }
   const ExchangeOptions& options() const { return options_; }
   const ExchangeParts& parts() const { return parts_; }
   const JobIs& job() const { return *job_; }  // once it was told

@@ -73,6 +73,7 @@ class ReaderExchange::Reading {
                      retries.Add();
                      LogWarning("%s", why);
                    },
+               .lacks = [events](const std::string& why) { events->Post(ReadingLacks{why}); },
                .goes_on = [this, &progress] { progress.GoesOn(clock_.Now()); }}),
         thread_([this, events, &progress] {
           const absl::Status why = loop_.Run();

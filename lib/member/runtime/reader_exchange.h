@@ -32,6 +32,7 @@ class ReaderExchange final : public LoneExchange {
   void End(const Quit& quit) override;
 
   void Handle(const StreamSpooled& event);
+  void Handle(const ReadingLacks& event) { NoteLack(event.why); }
   void Handle(const ReadingEnded& event);
   // The rest is of other members: nobody posts it here.
   template <class E>

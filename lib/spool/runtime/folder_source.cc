@@ -77,7 +77,11 @@ class FolderSource final : public StreamSource {
     while (place_.sample >= in_file_) {
       std::string name;
       const FolderStep step = order_.Next(name);
-      if (step == FolderStep::kEnd) return SamplesCame{0, place_, true};
+      if (step == FolderStep::kEnd) {
+        const absl::Status end = CheckEnd();
+        if (end.ok()) return SamplesCame{0, place_, true};
+        if (!absl::IsNotFound(end)) return end;
+      }
       if (step == FolderStep::kTake) {
         const absl::Status begun = Begin(name);
         if (begun.ok()) continue;
@@ -109,6 +113,11 @@ class FolderSource final : public StreamSource {
   absl::Status Look() {
     struct stat found {};
     if (stat(folder_.c_str(), &found) != 0) return FileError(errno, "look at", folder_);
+    if (!S_ISDIR(found.st_mode))
+      return absl::FailedPreconditionError(absl::StrCat(
+          "data.stream.path: ", folder_,
+          " is no folder, and with data.stream.source: folder it has to be; name the folder that "
+          "files come to"));
     std::vector<std::string> names;
     std::error_code error;
     for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
@@ -137,6 +146,17 @@ class FolderSource final : public StreamSource {
       MUSTER_RETURN_IF_ERROR(CheckTaken(PathOf(name), IdentityOf(found), place_));
     }
     return absl::OkStatus();
+  }
+
+  // One that holds something may be samples, which would be lost.
+  absl::Status CheckEnd() const {
+    const std::string path = PathOf(kStreamEndName);
+    MUSTER_ASSIGN_OR_RETURN(const OpenedFile opened, Open(path));
+    if (opened.identity.bytes == 0) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat(path, ": it has ", opened.identity.bytes,
+                     " bytes, and an empty file of this name ends the stream; give samples another "
+                     "name, and leave it empty"));
   }
 
   absl::Status Begin(const std::string& name) {

@@ -9,9 +9,10 @@
 
 namespace muster {
 
-// Nothing is opened yet. Where a file ends within a sample, comes too late, is no file, or is
-// changed or removed before all of it is taken: kDataLoss, and the message names it. A folder that
-// cannot be read is kUnavailable or as FileError says.
+// Nothing is opened yet. Where a file ends within a sample, comes too late, is no file, is the end
+// and not empty, or is changed or removed before all of it is taken: kDataLoss, and the message
+// names it. kFailedPrecondition: the path is of no folder. A folder that cannot be read is as
+// FileError says.
 std::unique_ptr<StreamSource> MakeFolderSource(std::string folder, uint64_t sample_bytes);
 
 }  // namespace muster

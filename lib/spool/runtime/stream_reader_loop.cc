@@ -65,6 +65,18 @@ void StreamReaderLoop::TakeFromSource() {
   Handle(SourceFailed{came.status()});
 }
 
+// Of what was handled, and did not end us.
+void StreamReaderLoop::NoteLack(const StreamReaderInput& input) {
+  if (std::holds_alternative<SamplesCame>(input)) source_lacks_.clear();
+  if (std::holds_alternative<SegmentSynced>(input)) spool_lacks_.clear();
+  if (const auto* source = std::get_if<SourceFailed>(&input))
+    source_lacks_ = std::string(source->status.message());
+  if (const auto* spool = std::get_if<SpoolFailed>(&input))
+    spool_lacks_ = std::string(spool->status.message());
+  const std::string& why = spool_lacks_.empty() ? source_lacks_ : spool_lacks_;
+  if (std::exchange(told_lacks_, why) != why) parts_.lacks(why);
+}
+
 void StreamReaderLoop::Handle(StreamReaderInput input) {
   inputs_.emplace_back(std::move(input));
   while (!inputs_.empty() && !ended_) {
@@ -74,6 +86,7 @@ void StreamReaderLoop::Handle(StreamReaderInput input) {
       parts_.goes_on();
       if (!Do(action)) break;
     }
+    if (!ended_) NoteLack(next);
   }
 }
 

@@ -29,6 +29,9 @@ class StreamReaderLoop {
     const Clock* clock = nullptr;
     std::function<void(const Spooled&)> tell;      // the coordinator
     std::function<void(const std::string&)> told;  // people: what fails and is tried again
+    // Why no samples come from the source to the disk, though it is tried again; empty: they can.
+    // When that has changed.
+    std::function<void(const std::string&)> lacks = [](const std::string&) {};
     // Said now and then, every few seconds at least while nothing hangs.
     std::function<void()> goes_on = [] {};
   };
@@ -49,6 +52,7 @@ class StreamReaderLoop {
   bool Write(absl::Status status);
   absl::Status Open(const OpenSegment& segment);
   void TakeFromSource();
+  void NoteLack(const StreamReaderInput& input);
   Duration WaitAtMost() const;
 
   const Parts parts_;
@@ -59,6 +63,7 @@ class StreamReaderLoop {
   std::string samples_;   // that came last
   uint64_t wanted_ = 0;   // samples of the source; 0: none
   absl::Status started_;  // whether the source could be started
+  std::string source_lacks_, spool_lacks_, told_lacks_;
   bool ended_ = false;
   std::atomic<bool> is_done_ = false;
   absl::Status status_;

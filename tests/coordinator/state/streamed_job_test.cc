@@ -259,6 +259,39 @@ TEST(StreamedJob, WhatDoesNotGoOnBreaksTheReadersSession) {
   EXPECT_EQ(job.run.Status().stream->positions, 5u);
 }
 
+std::vector<std::string> StreamNews(const std::vector<Action>& actions) {
+  std::vector<std::string> texts;
+  for (const Announce& said : Of<Announce>(actions))
+    if (said.event == "stream") texts.push_back(said.text);
+  return texts;
+}
+
+// One who looks at the job finds it, and not only who reads the reader's log.
+TEST(StreamedJob, WhatItsReaderLacksIsToldWhileItDoes) {
+  StreamedJob job;
+  job.JoinReader();
+  Alive alive{Step(0), "reading the stream"};
+  const auto say = [&](const std::string& lacks) {
+    alive.lacks = lacks;
+    return StreamNews(job.Say(kReads, alive));
+  };
+  EXPECT_THAT(say(""), IsEmpty());
+  EXPECT_THAT(say("/in: gone"),
+              ElementsAre("reader-0 cannot bring samples, and tries again: /in: gone"));
+  EXPECT_THAT(say("/in: gone"), IsEmpty()) << "it is known";
+  EXPECT_THAT(job.run.Status().waits_for,
+              testing::EndsWith("; reader-0 cannot bring more: /in: gone"));
+  EXPECT_THAT(say(""), ElementsAre("reader-0 can bring samples again"));
+  EXPECT_THAT(job.run.Status().waits_for, Not(HasSubstr("cannot bring")));
+  // What comes and goes fills no log.
+  size_t told = 0;
+  for (int i = 0; i < 100; ++i) told += say("/in: gone").size() + say("").size();
+  EXPECT_GT(told, 0u);
+  EXPECT_LT(told, 10u);
+  // A worker's words are not the reader's.
+  EXPECT_THAT(StreamNews(job.Say(kOne, Alive{Step(0), "", {}, {}, "/in: gone"})), IsEmpty());
+}
+
 TEST(StreamedJob, ARecordOfAStepThatIsNotKnownIsNotTaken) {
   StreamedJob job;
   job.JoinReader();

@@ -41,6 +41,17 @@ TEST_F(AlmostFull, WhatIsTakenIsGivenBack) {
   EXPECT_EQ(DataMemory::Left(), kMebibyte);
 }
 
+// What can be done about it is told.
+TEST_F(AlmostFull, ATableOfCsvMayBecomeArrays) {
+  std::string csv = "a\n";
+  for (int i = 0; i < 600'000; ++i) csv += "1\n";
+  const std::string file = files_.Write("f.csv", csv);
+  const absl::Status status =
+      OpenDataSet({.paths = {file}, .format = DataFormat::kCsv}, 1).status();
+  ExpectTooMuch(status, absl::StrCat(file, ": ", csv.size(), " bytes more"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("give arrays (data.format: numpy"));
+}
+
 // Each of two files has room alone.
 TEST_F(AlmostFull, IsNoPlaceForMoreFilesTogether) {
   std::string csv = "a\n", names = "a,b\n";

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <thread>
@@ -311,6 +312,88 @@ TEST(Numpy, StoredAndDeflatedMembersAreTheSame) {
   EXPECT_EQ(hashes[0], hashes[1]);
 }
 
+// Members that are too large to be read ahead of the hash: the checksum is looked at with it, also
+// of bytes that are no sample's.
+class LargeStoredMembers : public testing::Test {
+ protected:
+  static constexpr int kRows = 3 << 10;  // of a KiB
+  static constexpr size_t kRowBytes = 1024;
+
+  // Of `at` a bit turned.
+  absl::Status Open(const std::string& name, std::string bytes, std::optional<size_t> at,
+                    DataFormat format, const std::string& member) const {
+    if (at) bytes[*at] = static_cast<char>(bytes[*at] ^ 4);
+    const std::string file = files_.Write(name, bytes);
+    const absl::Status status = OpenDataSet({.paths = {file}, .format = format}, 1).status();
+    if (at) {
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat(file, " (", member, "): its checksum differs")));
+    }
+    return status;
+  }
+
+  const Files files_;
+  const std::string rows_ = std::string(kRows * kRowBytes, '\1');
+};
+
+TEST_F(LargeStoredMembers, OfNpzAreHeldAgainstTheirChecksum) {
+  const std::string npy = Npy("|u1", {kRows, kRowBytes}, rows_ + "behind");
+  const std::string npz = Zip({{"x.npy", npy}}, false);
+  const size_t end = npz.find("PK\x01\x02");
+  const auto open = [&](std::optional<size_t> at) {
+    return Open("f.npz", npz, at, DataFormat::kNumpy, "x.npy").code();
+  };
+  EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
+  EXPECT_EQ(open(end - 1), absl::StatusCode::kDataLoss);  // behind the array
+  EXPECT_EQ(open(end - 7), absl::StatusCode::kDataLoss);  // of the last row
+  EXPECT_EQ(open(end - 2 * kRowBytes), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(open(end - kRows * kRowBytes), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(LargeStoredMembers, OfPtAreHeldAgainstTheirChecksumUnlessItIsNone) {
+  // Every second row from the second on, and another tensor at the begin of the same storage.
+  const std::string pickle =
+      PtDict({{"x", PtPickle({"ByteStorage", "0", kRowBytes, {kRows / 2, 512}, {2048, 1}})},
+              {"y", PtPickle({"ByteStorage", "0", 0, {kRows / 2}, {1}})}});
+  std::string pt = Pt(pickle, {rows_});
+  const size_t begin = pt.find(rows_.substr(0, kRowBytes));
+  const auto open = [&](std::optional<size_t> at) {
+    return Open("f.pt", pt, at, DataFormat::kPt, "a/data/0").code();
+  };
+  EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
+  EXPECT_EQ(open(begin), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(open(begin + 2 * kRowBytes - 1), absl::StatusCode::kDataLoss);  // between rows
+  EXPECT_EQ(open(begin + rows_.size() - 1), absl::StatusCode::kDataLoss);   // behind them
+  pt.replace(pt.rfind("a/data/0") - 30, 4, std::string(4, '\0'));
+  pt[begin] = '\2';
+  EXPECT_EQ(open(std::nullopt), absl::StatusCode::kOk);
+}
+
+// As numpy, where it looks at them: of all formats whose arrays lie as they were stored.
+TEST(Arrays, EachByteOfABooleanButZeroIsTrue) {
+  const Files files;
+  const std::string bytes("\7\0\1\xff", 4);
+  const std::string npy = Npy("|b1", {4}, bytes);
+  const struct {
+    std::string name, content;
+    DataFormat format;
+  } kFiles[] = {{"x.npy", npy, DataFormat::kNumpy},
+                {"stored.npz", Zip({{"x.npy", npy}}, false), DataFormat::kNumpy},
+                {"packed.npz", Zip({{"x.npy", npy}}, true), DataFormat::kNumpy},
+                {"f.safetensors",
+                 Safetensors(R"({"x":{"dtype":"BOOL","shape":[4],"data_offsets":[0,4]}})", bytes),
+                 DataFormat::kSafetensors},
+                {"f.pt", Pt(PtDict({{"x", PtPickle({"BoolStorage", "0", 0, {4}, {1}})}}), {bytes}),
+                 DataFormat::kPt}};
+  for (const auto& file : kFiles) {
+    SCOPED_TRACE(file.name);
+    const auto set =
+        Opened({.paths = {files.Write(file.name, file.content)}, .format = file.format});
+    ASSERT_NE(set, nullptr);
+    EXPECT_THAT(Read<uint8_t>(*set, 0, {0, 1, 2, 3}), ElementsAre(1, 0, 1, 1));
+  }
+}
+
 TEST(Numpy, OtherRealsBecomeFloat32WhateverTheirByteOrder) {
   const Files files;
   const uint64_t one_and_a_half = 0x3ff8000000000000u;
@@ -523,7 +606,7 @@ TEST(WebDataset, SamplesOfTarsHaveTheirLabels) {
   const std::string image = Png(Slope(4, 4));
   files.Write("0.tar", Tar({{"a/1.png", image}, {"a/1.cls", "3"}, {"a/1.json", "{}"}}));
   // As tar does, which makes its files a round size long.
-  files.Write("1.tar", Tar({{"a/2.cls", "5\n"}, {"a/2.png", image}}) + std::string(100'000, '\0'));
+  files.Write("1.tar", Tar({{"a/2.cls", "5\n"}, {"a/2.png", image}}) + std::string(10 << 20, '\0'));
   const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kWebDataset});
   ASSERT_NE(set, nullptr);
   EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1}), ElementsAre(3, 5));
@@ -949,6 +1032,7 @@ TEST_P(BrokenFile, IsNamedWithThePlace) {
 
 const std::string kNpy = Npy("<f4", {2, 2}, Bytes<float>({1, 2, 3, 4}));
 const std::string kNpz = Zip({{"x.npy", kNpy}}, true);
+const std::string kStoredNpz = Zip({{"x.npy", kNpy}}, false);
 constexpr auto kPrecondition = absl::StatusCode::kFailedPrecondition;
 constexpr auto kNone = absl::StatusCode::kInvalidArgument;
 
@@ -1027,6 +1111,13 @@ std::vector<Broken> BrokenTables() {
        absl::StatusCode::kDataLoss,
        {},
        "f.npz"},
+      {"NpzStoredChecksum",
+       kNumpy,
+       With(kStoredNpz, kStoredNpz.find("PK\x01\x02") - 1, "\x01"),
+       "(x.npy): its checksum differs",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
       {"NpzLarger",
        kNumpy,
        With(kNpz, kNpz.find("PK\x01\x02") + 24, "\x10"),
@@ -1073,6 +1164,27 @@ std::vector<Broken> BrokenOthers() {
       {"SafetensorsNegative", kSafetensors,
        Safetensors(R"({"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "1"),
        "shape and data_offsets that can be"},
+      {"SafetensorsBytesBehind", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "12345"),
+       "at byte 63: its last tensor ends here, and 3 bytes follow"},
+      {"SafetensorsHole", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                   R"("y":{"dtype":"U8","shape":[2],"data_offsets":[3,5]}})",
+                   "12345"),
+       "tensor 'y' begins at byte 116, and what stands before it ends at byte 115"},
+      {"SafetensorsShared", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                   R"("y":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                   "123"),
+       "tensor 'y' begins at byte 114, and what stands before it ends at byte 115"},
+      {"SafetensorsHoleAtFirst", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", "123"),
+       "tensor 'x' begins at byte 62, and what stands before it ends at byte 61"},
+      {"SafetensorsTwice", kSafetensors,
+       Safetensors(R"({"x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
+                   R"("x":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+                   "12"),
+       "tensor 'x' stands there twice"},
       {"IdxOther", kIdx, "hello, world", "it is no idx file"},
       {"IdxCutOff", kIdx, Idx(8, {3, 2, 2}, "12345678"), "the file ends before"},
       {"IdxHuge", kIdx, Idx(8, {1, 0xffffffff, 0xffffffff}, ""), "bytes are allowed"},
@@ -1104,6 +1216,9 @@ std::vector<Broken> BrokenOthers() {
        "something follows the mark of its end"},
       {"TarAndAByte", kWebDataset, Tar({{"a.png", png}}) + std::string(100'000, '\0') + "x",
        "something follows the mark of its end"},
+      {"TarAndZerosWithoutEnd", kWebDataset,
+       Tar({{"a.png", png}}) + std::string(size_t{16} << 20, '\0'),
+       "bytes follow; at most 16777216 of zeros may; cut them off"},
       {"TarSparse", kWebDataset, WithKind(Tar({{"a.png", png}}), 'S'),
        "at byte 0: a sparse file stands here; make the archive without --sparse"},
       {"TarSparseOfPax", kWebDataset,

@@ -320,6 +320,17 @@ TEST_F(InitialFile, BrokenFilesAreNamed) {
   for (const Broken& broken : kBroken) ExpectDataLoss(broken);
 }
 
+// Also of a storage that is too large to be looked at when it is opened.
+TEST_F(InitialFile, AStorageThatIsNotAsItWasSavedIsNamed) {
+  const std::string pickle = PtDict({{"w", PtPickle({"FloatStorage", "0", 0, {2}, {1}})}});
+  const std::pair<const char*, size_t> kStorages[] = {{"small", 8}, {"large", size_t{2} << 20}};
+  for (const auto& [name, bytes] : kStorages) {
+    std::string pt = Pt(pickle, {std::string(bytes, '\0')});
+    pt[pt.find("PK\x01\x02") - 1] = '\1';
+    ExpectDataLoss({name, pt, "(a/data/0): its checksum differs"});
+  }
+}
+
 // As torch.save writes a state_dict; two parameters are views of one storage.
 TEST_F(InitialFile, WhatTorchSavedIsToldByItsFirstBytes) {
   const std::string half = "HalfStorage", real = "FloatStorage", whole = "LongStorage";

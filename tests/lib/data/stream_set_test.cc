@@ -101,6 +101,15 @@ TEST_F(StreamSetTest, RowsGoWhereTheyAreAskedFor) {
   EXPECT_THAT(Values<int64_t>(batch.of(2)), ElementsAre(0, 2, 3, 1));
 }
 
+// As numpy says of an array that such bytes are seen as.
+TEST_F(StreamSetTest, EachByteOfABooleanButZeroIsTrue) {
+  Know({Write(0, 0, 8)});
+  DataSpec data = Spec();
+  data.label = "";
+  data.fields[2].type = TensorType::kBool;
+  EXPECT_THAT(Read<uint8_t>(*Open(data), 2, {0, 1, 2, 7}), ElementsAre(0, 1, 1, 1));
+}
+
 TEST_F(StreamSetTest, ManySamplesAreReadInPieces) {
   constexpr uint64_t kCount = 150'000;
   std::string samples;

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/lib/spool/spooled.h"
 
 namespace muster {
@@ -90,6 +91,19 @@ TEST(FolderSource, WaitsForFilesAndForTheEnd) {
   folder.Put("END", "");
   EXPECT_EQ(reading.Take(), "");
   EXPECT_TRUE(reading.ended());
+}
+
+// Samples may be in it.
+TEST(FolderSource, AnEndThatIsNotEmptyIsNamed) {
+  const Folder folder;
+  folder.Put("a", "AAA");
+  folder.Put("END", "BBB");
+  Reading reading(folder.path());
+  EXPECT_EQ(reading.Take(), "AAA");
+  EXPECT_FALSE(reading.ended());
+  EXPECT_EQ(reading.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(reading.status().message()),
+              HasSubstr("/END: it has 3 bytes, and an empty file of this name ends the stream"));
 }
 
 TEST(FolderSource, SomebodyWhoWaitsIsWoken) {
@@ -199,6 +213,17 @@ TEST(FolderSource, WhatIsNoFileIsNamed) {
     EXPECT_TRUE(absl::IsDataLoss(reading.status())) << kind << reading.status();
     EXPECT_THAT(reading.status().message(), HasSubstr(path + ": it is no file")) << kind;
   }
+}
+
+// Nobody would make a folder of it while the job waits.
+TEST(FolderSource, AFileInPlaceOfTheFolderIsNamed) {
+  const Folder folder;
+  folder.Put("a", "AAA");
+  Reading reading(folder / "a");
+  EXPECT_EQ(reading.Take(), "");
+  EXPECT_TRUE(absl::IsFailedPrecondition(reading.status())) << reading.status();
+  EXPECT_THAT(std::string(reading.status().message()),
+              HasSubstr(absl::StrCat("data.stream.path: ", folder / "a", " is no folder")));
 }
 
 TEST(FolderSource, AFolderThatIsAwayMayComeBack) {

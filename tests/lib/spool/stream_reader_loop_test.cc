@@ -102,6 +102,12 @@ class Running {
                    [this](const std::string& words) {
                      const MutexLock lock(mutex_);
                      told_.push_back(words);
+                   },
+               .lacks =
+                   [this](const std::string& why) {
+                     const MutexLock lock(mutex_);
+                     lacks_.push_back(why);
+                     changed_.NotifyAll();
                    }}),
         thread_([this] { status_ = loop_.Run(); }) {
     loop_.Post(journal.From());
@@ -114,6 +120,12 @@ class Running {
     thread_.join();
     return status_;
   }
+  // What was said first of its source.
+  std::vector<std::string> Lacks(size_t count) const {
+    const MutexLock lock(mutex_);
+    while (lacks_.size() < count) changed_.Wait(mutex_);
+    return lacks_;
+  }
   std::vector<std::string> told() const {
     const MutexLock lock(mutex_);
     return told_;
@@ -123,7 +135,9 @@ class Running {
   const RealClock clock_{};
   const std::unique_ptr<StreamSource> source_;
   mutable Mutex mutex_;
+  mutable CondVar changed_;
   std::vector<std::string> told_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> lacks_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_;
   StreamReaderLoop loop_;
   std::thread thread_;
@@ -204,6 +218,19 @@ TEST_F(StreamReaderLoopTest, SpoolsASocketWhoseSenderKeepsWhatWasNotAnswered) {
     journal.WaitFor(23, true);
   }
   EXPECT_EQ(Read(journal), Samples(0, 23));
+}
+
+// However often it is tried, it is said once, and once more when it is over.
+TEST_F(StreamReaderLoopTest, ASourceThatIsAwayIsToldUntilItIsThere) {
+  Journal journal;
+  const std::string folder = source_ / "later";
+  const Running running(journal, spool_, MakeFolderSource(folder, 3), 1);
+  EXPECT_THAT(running.Lacks(1), ElementsAre(HasSubstr(folder)));
+  std::filesystem::create_directory(folder);
+  EXPECT_THAT(running.Lacks(2), ElementsAre(HasSubstr(folder), ""));
+  source_.Put("later/a", "AAA");
+  journal.WaitFor(1);
+  EXPECT_THAT(running.Lacks(2), SizeIs(2));
 }
 
 TEST_F(StreamReaderLoopTest, BadDataOfTheSourceEndsIt) {

@@ -203,6 +203,20 @@ TEST_F(Convert, KilledHalfWayItLeavesNothingThatIsUsed) {
   }
 }
 
+// What is written would be as wrong, and tell nobody.
+TEST_F(Convert, ALargeArrayIsHeldAgainstItsChecksum) {
+  std::string npz =
+      Zip({{"x.npy", Npy("|u1", {2 << 10, 1024}, std::string(2 << 20, '\1'))}}, false);
+  npz[npz.find("PK\x01\x02") - 1] = '\2';
+  files_.Write("npz/a.npz", npz);
+  const auto converted =
+      ConvertData(Spec("npz", {{"format", "numpy"}}).training, {.target = Path("out.safetensors")});
+  EXPECT_EQ(converted.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(converted.status().message()),
+              HasSubstr("a.npz (x.npy): its checksum differs"));
+  EXPECT_FALSE(fs::exists(Path("out.safetensors")));
+}
+
 TEST_F(Convert, WhatCannotBeIsNamed) {
   files_.Write("d/x.npy", Npy("<f4", {1}, "abcd"));
   files_.Write("d/y.npy", Npy("<f4", {1}, "abcd"));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -243,6 +244,30 @@ TEST_F(ReaderExchangeTest, APathThatCanBeNoSocketEndsIt) {
   Joins();
   From(0);
   EXPECT_EQ(AwaitExit(), kExitBadConfiguration);
+}
+
+TEST_F(ReaderExchangeTest, ASourceThatIsNoFolderEndsIt) {
+  source_.Put("a", Samples(0, 4));
+  job_.spec.runtime.stream.path = source_ / "a";
+  Start();
+  Joins();
+  From(0);
+  EXPECT_EQ(AwaitExit(), kExitBadConfiguration);
+}
+
+// A person finds it where the job is looked at, and it goes on by itself.
+TEST_F(ReaderExchangeTest, SaysWhatIsWrongUntilItIsMended) {
+  job_.spec.runtime.stream.path = source_ / "later";
+  Start();
+  Joins();
+  From(0);
+  Alive alive;
+  while (alive.lacks.empty()) alive = coordinator_.Await<Alive>();
+  EXPECT_THAT(alive.lacks, HasSubstr(source_ / "later"));
+  std::filesystem::create_directory(source_ / "later");
+  while (!alive.lacks.empty()) alive = coordinator_.Await<Alive>();
+  source_.Put("later/a", Samples(0, 4));
+  EXPECT_EQ(coordinator_.Await<Spooled>().count, 4u);
 }
 
 TEST_F(ReaderExchangeTest, AJobWithoutAStreamHasNoReader) {
