@@ -29,7 +29,9 @@ absl::Status CheckMemory(const Layout& layout, int32_t slots) {
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment) {
   auto setup = std::make_shared<Setup>();
   absl::StatusOr<Layout> layout = Layout::Make(environment.tensors, ChunkBytes(job.spec.training));
-  MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("job ", job.job), layout.status()));
+  if (!layout.ok())
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.job, ": ", layout.status().message()));
   if (environment.samples == 0)
     return absl::InvalidArgumentError(absl::StrCat("job ", job.job, ": data: there is no sample"));
   setup->slots = SlotCount(job.spec.training);
