@@ -267,6 +267,16 @@ TEST(PluginTest, ACheckWhoseWorkerIsEndedByTheTaskSaysSo) {
   }
 }
 
+// The commands' words do not depend on what the task leaves of its process.
+TEST(PluginTest, ACheckOfATaskThatClosesTheStandardStreamsTellsAll) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml";
+  WriteFile(spec, OddSpec("closes what is printed to"));
+  Program check({kMuster, "check", spec, "--plugins", MUSTER_TEST_PLUGINS "/odd_NONE"});
+  check.End();
+  EXPECT_THAT(check.output(), HasSubstr("odd, of odd_NONE.so"));
+}
+
 struct Oddity {
   const char* does;
   int code;
