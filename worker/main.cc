@@ -18,6 +18,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
 #include "lib/lane_counter/lane_counter.h"
+#include "lib/launch/host_limits.h"
 #include "lib/launch/member_program.h"
 #include "lib/log/log.h"
 #include "worker/commands/commands.h"
@@ -121,6 +122,7 @@ void RefuseExit() {
 
 int main(int argc, char** argv) {
   std::atexit(muster::worker::RefuseExit);
+  muster::EndInWordsAtLimits("muster-worker", muster::kExitFailed);
   if (const std::optional<int> code = muster::worker::RunCommand(argc, argv))
     muster::worker::End(*code);
   std::string dir = ".", lane_file;

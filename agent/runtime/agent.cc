@@ -115,6 +115,8 @@ void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
     queue_.push_back(Progressed{key});
   }
   if (report->event == "sample") children_.at(key).sample = report->text;
+  if (report->event == "metrics") children_.at(key).is_member = true;
+  if (report->code) children_.at(key).code = report->code;
   if (report->event == "failpoint") faults_.Passed(key, report->point);
   CallIfSet(events_.on_report, key, *report);
   Drain();
@@ -131,6 +133,8 @@ void Agent::OnEnd(const ProcessKey& key) {
       exit->signal == SIGKILL && !child.killed_by_us && memory_.KilledSinceLastCall();
   if (options_.lanes) exit->lanes = options_.lanes(key);
   exit->sample = std::move(child.sample);
+  exit->untold = key != kCoordinatorKey && child.is_member && exit->signal == 0 &&
+                 SaysThatItWasTold(exit->code) && child.code != exit->code;
   StopWatching(child);
   children_.erase(it);
   Do(Exited{key, *std::move(exit)});

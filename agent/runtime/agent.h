@@ -85,7 +85,9 @@ class Agent {
     LineReader lines;
     bool reports = true;  // the report pipe is watched
     bool killed_by_us = false;
-    std::string sample;  // as it reported
+    std::string sample;       // as it reported
+    bool is_member = false;   // a program that says with which code it ends
+    std::optional<int> code;  // as it said
   };
 
   void Drain();

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/exit_codes.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::agent {
@@ -40,10 +41,12 @@ absl::StatusOr<Report> ParseReport(absl::string_view line) {
                 .text = ValueOr<std::string>(object, "text", ""),
                 .metrics = ValueOr<std::string>(object, "metrics", ""),
                 .point = ValueOr<std::string>(object, "point", ""),
+                .code = {},
                 .json = std::string(line)};
   if (report.event.empty())
     return absl::InvalidArgumentError(
         absl::StrCat("a report without 'event': ", line.substr(0, 80)));
+  if (report.event == "ends") report.code = ValueOr<int>(object, "code", kExitFailed);
   if (report.event != "step") return report;
   const auto step = object.find("step");
   if (step == object.end() || !step->is_number_integer())

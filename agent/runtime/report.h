@@ -26,9 +26,10 @@ struct Report {
   std::string event;
   std::optional<StepReport> step;  // when event is "step"
   std::string text;                // for people; may be empty
-  std::string metrics;  // HOST:PORT where the process serves its metrics; empty: not told
-  std::string point;    // when event is "failpoint"
-  std::string json;     // the whole line
+  std::string metrics;      // HOST:PORT where the process serves its metrics; empty: not told
+  std::string point;        // when event is "failpoint"
+  std::optional<int> code;  // when event is "ends"
+  std::string json;         // the whole line
 };
 
 // kInvalidArgument: not an object with "event", or a step without its number.

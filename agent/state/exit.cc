@@ -6,7 +6,7 @@
 namespace muster::agent {
 
 ExitMeaning MeaningOf(const Exit& exit) {
-  if (exit.signal != 0) return ExitMeaning::kFailure;
+  if (exit.signal != 0 || exit.untold) return ExitMeaning::kFailure;
   switch (exit.code) {
     case kExitDone: return ExitMeaning::kDone;
     case kExitNotFinite:
@@ -42,6 +42,9 @@ std::string CauseOf(const Exit& exit) {
   if (exit.out_of_memory)
     return absl::StrCat("out of memory (killed by ", SignalName(exit.signal), ")");
   if (exit.signal != 0) return absl::StrCat("killed by ", SignalName(exit.signal));
+  if (exit.untold)
+    return absl::StrCat("exit code ", exit.code, ", which nobody told it to end with: its task or ",
+                        "plug-in has ended the process (_exit)");
   return absl::StrCat("exit code ", exit.code, CodeMeaning(exit.code));
 }
 

@@ -18,6 +18,9 @@ struct Exit {
   std::string last_lines;      // of its log
   LaneCount lanes;             // of a worker: what it had run
   std::string sample{};        // of a worker: text that the trained model made; empty: none
+  // The code says that the member was told to go, and its program has not said so: what it runs,
+  // such as a plug-in, has ended the process past it.
+  bool untold = false;
 };
 
 enum class ExitMeaning {
@@ -26,6 +29,12 @@ enum class ExitMeaning {
   kHopeless,  // 64, 65, 69, 72, 78: starting it again would end the same way
   kFailure,   // everything else: worth another start
 };
+// Codes that a member ends with only where its coordinator told it to.
+constexpr bool SaysThatItWasTold(int code) {
+  return code == kExitDone || code == kExitNotFinite || code == kExitStopped ||
+         code == kExitReplaced || code == kExitLater;
+}
+
 ExitMeaning MeaningOf(const Exit& exit);
 
 // For people: "killed by SIGKILL", "out of memory (killed by SIGKILL)", "exit code 64 (bad

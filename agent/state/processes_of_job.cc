@@ -420,7 +420,9 @@ ProcessExited ProcessesOfJob::ReportOf(const std::string& name, const Process& p
           .start = start_,
           .placement = placement,
           .name = name,
-          .exit_code = exit.signal == 0 ? exit.code : 0,
+          .exit_code = exit.untold        ? kExitFailed
+                       : exit.signal == 0 ? exit.code
+                                          : 0,
           .signal = exit.signal,
           .cause = absl::StrCat(CauseOf(exit), why.empty() ? "" : ": ", why),
           .gave_up = gave_up,

@@ -4,6 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/hash.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -29,8 +31,36 @@ void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::v
     out.push_back({at, std::min(size, end - at), kind});
 }
 
+// At most, of what describes it in a frame: its name, a number for each dimension, and what says
+// which is which.
+int64_t SentBytesOf(const TensorSpec& t) {
+  return static_cast<int64_t>(t.name.size()) + 6 * static_cast<int64_t>(t.shape.size()) + 24;
+}
+
+absl::Status CheckAmount(const std::vector<TensorSpec>& tensors) {
+  const auto count = static_cast<int64_t>(tensors.size());
+  if (count > kMostTensors)
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model has ", count, " tensors, with what is measured of it; at most ",
+                     kMostTensors, " are allowed: make fewer and larger ones"));
+  int64_t bytes = 0;
+  for (const TensorSpec& t : tensors) bytes += SentBytesOf(t);
+  if (bytes <= kMostTensorBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the names and shapes of the model's ", count, " tensors take ", bytes, " bytes; at most ",
+      kMostTensorBytes, " are allowed: take shorter names, or fewer tensors"));
+}
+
 absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
   if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
+  if (static_cast<int64_t>(t.name.size()) > kLongestTensorName)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the name of tensor '", Cut(Printable(absl::string_view(t.name).substr(0, 256)), 64),
+        "' has ", t.name.size(), " bytes; at most ", kLongestTensorName, " are allowed"));
+  if (static_cast<int64_t>(t.shape.size()) > kMostDimensions)
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", Cut(Printable(t.name)), "' has ",
+                                                   t.shape.size(), " dimensions; at most ",
+                                                   kMostDimensions, " are allowed"));
   // The manifest of a checkpoint with another name could never be read again.
   if (!IsUtf8(t.name))
     return absl::InvalidArgumentError(
@@ -57,10 +87,9 @@ absl::StatusOr<Layout> Layout::Make(const std::vector<TensorSpec>& tensors, int6
     return absl::InvalidArgumentError("chunk_bytes: a multiple of 64 up to 262144 is needed");
   Layout layout;
   std::set<std::string> names;
-  for (const TensorSpec& t : tensors) {
-    MUSTER_RETURN_IF_ERROR(CheckTensor(t, names));
-    layout.space_.tensors.push_back({t, 0, FloatsOf(t)});
-  }
+  for (const TensorSpec& t : tensors) MUSTER_RETURN_IF_ERROR(CheckTensor(t, names));
+  MUSTER_RETURN_IF_ERROR(CheckAmount(tensors));
+  for (const TensorSpec& t : tensors) layout.space_.tensors.push_back({t, 0, FloatsOf(t)});
   int64_t at = 0;
   auto put = [&](size_t i) {
     Placed& p = layout.space_.tensors[i];

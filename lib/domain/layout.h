@@ -35,6 +35,12 @@ std::string LayerOfPhase(const std::string& name);
 inline constexpr int64_t kAlignElements = 16;
 inline constexpr int64_t kMaxChunkBytes = 256 * 1024;
 inline constexpr int64_t kMostChunks = int64_t{1} << 22;
+// Each member tells its coordinator all its tensors in one frame, so what they are is bounded here,
+// where every task passes; lib/wire refuses more.
+inline constexpr int64_t kMostTensors = 100'000;
+inline constexpr int64_t kLongestTensorName = 64 * 1024;
+inline constexpr int64_t kMostDimensions = 16;
+inline constexpr int64_t kMostTensorBytes = int64_t{7} << 19;  // names and shapes of all, as sent
 
 // The bytes that every member of a job needs at least for a flat space of so many elements: values,
 // results of two steps, own gradients, and the optimizer's slots.
@@ -50,8 +56,8 @@ class Layout {
   // space upwards; then the buffers, in chunks of their own; then the sums, which are one chunk;
   // then the phases, in their order, each in chunks of its own. `chunk_bytes`: a multiple of 64, at
   // most kMaxChunkBytes. kInvalidArgument: no parameter, a name twice, what is no buffer and not
-  // float32, an empty or negative dimension, more than 2^40 elements or kMostChunks chunks, or sums
-  // of more than kMaxChunkBytes.
+  // float32, an empty or negative dimension, more than 2^40 elements or kMostChunks chunks, sums of
+  // more than kMaxChunkBytes, or more tensors, longer names and more dimensions than above.
   static absl::StatusOr<Layout> Make(const std::vector<TensorSpec>& tensors, int64_t chunk_bytes);
 
   int64_t elements() const { return space_.elements; }  // of the whole flat space, holes included

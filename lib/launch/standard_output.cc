@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <iostream>
 #include <system_error>
 
@@ -19,9 +20,39 @@ void HoldClosedStreams() {
     if (fcntl(stream, F_GETFD) < 0) (void)open("/dev/null", O_RDONLY);
 }
 
+// 0, or the error that kept some of it from being written.
+int WriteAll(int fd, const char* text, size_t size) {
+  while (size > 0) {
+    const ssize_t written = write(fd, text, size);
+    if (written >= 0) {
+      text += written;
+      size -= static_cast<size_t>(written);
+    }
+    if (written >= 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) return errno;
+    pollfd room{fd, POLLOUT, 0};  // whoever shares it with us may have set O_NONBLOCK
+    poll(&room, 1, -1);
+  }
+  return 0;
+}
+
 }  // namespace
 
-StandardOutput::StandardOutput() : before_(std::cout.rdbuf()) {
+StandardError::StandardError(int fd) : fd_(fd), before_(std::cerr.rdbuf(this)) {}
+
+StandardError::~StandardError() { std::cerr.rdbuf(before_); }
+
+StandardError::int_type StandardError::overflow(int_type next) {
+  if (traits_type::eq_int_type(next, traits_type::eof())) return traits_type::not_eof(next);
+  const char character = traits_type::to_char_type(next);
+  return xsputn(&character, 1) == 1 ? next : traits_type::eof();
+}
+
+std::streamsize StandardError::xsputn(const char* text, std::streamsize size) {
+  return WriteAll(fd_, text, static_cast<size_t>(size)) == 0 ? size : 0;
+}
+
+StandardOutput::StandardOutput(int fd) : fd_(fd), before_(std::cout.rdbuf()) {
   HoldClosedStreams();
   setp(buffer_.data(), buffer_.data() + buffer_.size());
   std::cout.rdbuf(this);
@@ -49,17 +80,7 @@ StandardOutput::int_type StandardOutput::overflow(int_type next) {
 int StandardOutput::sync() { return WriteBuffer() ? 0 : -1; }
 
 bool StandardOutput::WriteBuffer() {
-  const char* at = pbase();
-  while (error_ == 0 && at < pptr()) {
-    const ssize_t written = write(STDOUT_FILENO, at, static_cast<size_t>(pptr() - at));
-    if (written >= 0) at += written;
-    if (written >= 0 || errno == EINTR) continue;
-    pollfd room{STDOUT_FILENO, POLLOUT, 0};  // whoever shares it with us may have set O_NONBLOCK
-    if (errno == EAGAIN)
-      poll(&room, 1, -1);
-    else
-      error_ = errno;
-  }
+  if (error_ == 0) error_ = WriteAll(fd_, pbase(), static_cast<size_t>(pptr() - pbase()));
   setp(buffer_.data(), buffer_.data() + buffer_.size());
   return error_ == 0;
 }

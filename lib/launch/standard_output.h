@@ -2,6 +2,8 @@
 // did not arrive is no success.
 #pragma once
 
+#include <unistd.h>
+
 #include <array>
 #include <streambuf>
 
@@ -9,12 +11,30 @@
 
 namespace muster {
 
+// What goes to std::cerr, written at once to `fd` for as long as this lives.
+class StandardError final : public std::streambuf {
+ public:
+  explicit StandardError(int fd);
+  ~StandardError() override;
+  StandardError(const StandardError&) = delete;
+  StandardError& operator=(const StandardError&) = delete;
+
+ protected:
+  int_type overflow(int_type next) override;
+  std::streamsize xsputn(const char* text, std::streamsize size) override;
+
+ private:
+  const int fd_;
+  std::streambuf* const before_;
+};
+
 // Takes the place of std::cout's own buffer for as long as it lives. Made before the program opens
 // anything: what it opened first would get the number of a standard stream that is closed, and
 // would receive what is printed. One thread.
 class StandardOutput final : public std::streambuf {
  public:
-  StandardOutput();
+  // `fd`: where it goes; it stays the caller's.
+  explicit StandardOutput(int fd = STDOUT_FILENO);
   ~StandardOutput() override;
   StandardOutput(const StandardOutput&) = delete;
   StandardOutput& operator=(const StandardOutput&) = delete;
@@ -32,6 +52,7 @@ class StandardOutput final : public std::streambuf {
   bool WriteBuffer();
 
   std::array<char, 4096> buffer_;
+  const int fd_;
   int error_ = 0;  // of the first write that failed
   std::streambuf* const before_;
 };

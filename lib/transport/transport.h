@@ -12,7 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lib/base/credentials.h"
 #include "lib/base/frame_limits.h"
 #include "lib/base/time.h"
@@ -135,6 +137,16 @@ inline absl::Status ConnectRefusedError(absl::string_view message) {
 }
 inline bool IsConnectRefused(const absl::Status& status) {
   return status.GetPayload(kConnectRefusedPayload).has_value();
+}
+
+// Of a session that the peer closed: `why` is what Close was given there, as ToString gives it.
+inline absl::Status ClosedByPeerError(absl::string_view peer, absl::string_view why) {
+  return absl::UnavailableError(absl::StrCat("closed by ", peer, ": ", why));
+}
+// The peer closed it as it cannot take what it was told: the same words would end so again.
+inline bool IsRefusedAsInvalid(const absl::Status& status) {
+  return absl::IsUnavailable(status) && absl::StartsWith(status.message(), "closed by ") &&
+         absl::StrContains(status.message(), ": INVALID_ARGUMENT: ");
 }
 
 }  // namespace muster

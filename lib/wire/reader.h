@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "lib/base/frame_limits.h"
 #include "lib/base/ids.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
@@ -24,8 +25,9 @@ inline constexpr int64_t kMaxChunks = kMostChunks;
 inline constexpr int64_t kMaxMembers = 4096;
 inline constexpr int64_t kMaxLanes = 4096;
 inline constexpr int64_t kMaxTextBytes = 64 * 1024;
-inline constexpr int64_t kMaxTensors = 100'000;
-inline constexpr int64_t kMaxDimensions = 16;
+inline constexpr int64_t kMaxTensors = kMostTensors;
+inline constexpr int64_t kMaxDimensions = kMostDimensions;
+static_assert(kLongestTensorName <= kMaxTextBytes && kMostTensorBytes < kMaxHeaderBytes);
 inline constexpr int64_t kMaxCommands = 4096;
 inline constexpr int64_t kMaxThreads = 64;  // that a member tells of
 

@@ -267,6 +267,16 @@ TEST(PluginTest, ACheckWhoseWorkerIsEndedByTheTaskSaysSo) {
   }
 }
 
+// The commands' words do not depend on what the task leaves of its process.
+TEST(PluginTest, ACheckOfATaskThatClosesTheStandardStreamsTellsAll) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml";
+  WriteFile(spec, OddSpec("closes what is printed to"));
+  Program check({kMuster, "check", spec, "--plugins", MUSTER_TEST_PLUGINS "/odd_NONE"});
+  check.End();
+  EXPECT_THAT(check.output(), HasSubstr("odd, of odd_NONE.so"));
+}
+
 struct Oddity {
   const char* does;
   int code;
@@ -290,6 +300,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Oddity{"throws when it is made", kExitBadConfiguration, "throws when it is made: no luck"},
         Oddity{"has no tensor", kExitBadConfiguration, "no parameter"},
+        Oddity{"has many tensors", kExitBadConfiguration, "the model has 200000 tensors"},
+        Oddity{"has a long name", kExitBadConfiguration, "at most 65536 are allowed"},
+        Oddity{"leaves out a long list", kExitDone, ""},
         Oddity{"throws when it begins", kExitFailed, "task odd throws: no weights"},
         Oddity{"throws in a lane", kExitFailed, "task odd throws: no lane"},
         Oddity{"throws in a hook", kExitFailed, "task odd throws: no hook"},
@@ -335,6 +348,8 @@ INSTANTIATE_TEST_SUITE_P(
                            "the gradient of parameter 'unused' is not of its shape and type"},
                     Oddity{"calls exit", kExitFailed,
                            "has called exit; let it return an error or throw"},
+                    Oddity{"leaves at once", kExitFailed, "which nobody told it to end with"},
+                    Oddity{"leaves as if stopped", kExitFailed, "which nobody told it to end with"},
                     Oddity{"aborts", kExitFailed, "worker-0"}),
     [](const auto& instance) { return NameOf(instance.param.does); });
 

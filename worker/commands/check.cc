@@ -31,6 +31,7 @@
 #include "lib/kernels/float_env.h"
 #include "lib/kernels/norm.h"
 #include "lib/member/runtime/flat_pool.h"
+#include "lib/member/runtime/setup.h"
 #include "worker/commands/check_gradient.h"
 #include "worker/commands/memory_of_process.h"
 #include "worker/runtime/check_syncs.h"
@@ -355,6 +356,7 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   }
   absl::StatusOr<Layout> layout = Layout::Make(tensors, ChunkBytes(spec.training));
   if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
+  MUSTER_RETURN_IF_ERROR(CheckMemoryOfMember(*layout, SlotCount(spec.training)));
   Bench bench(spec, task, report.phases, *std::move(layout));
   MUSTER_RETURN_IF_ERROR(bench.Begin(report));
   if (measures != nullptr) MUSTER_RETURN_IF_ERROR(bench.Measure(*measures, report));

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -394,7 +395,11 @@ std::optional<int> RunCommand(int argc, const char* const* argv) {
   const auto* command = std::find_if(std::begin(kCommands), std::end(kCommands),
                                      [&](const Command& c) { return c.name == word; });
   if (command == std::end(kCommands)) return std::nullopt;
-  StandardOutput output;
+  // A plug-in may close or turn elsewhere what it finds as its standard streams.
+  const Descriptor out(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  const Descriptor errors(fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  StandardOutput output(out.is_open() ? out.get() : STDOUT_FILENO);
+  const StandardError error_output(errors.is_open() ? errors.get() : STDERR_FILENO);
   Words words;
   const std::string name = absl::StrCat("muster-worker ", word);
   CLI::App app(command->about, name);

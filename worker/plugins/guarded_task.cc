@@ -51,6 +51,14 @@ std::string WhereTheyDiffer(const std::vector<TensorSpec>& first,
   return absl::StrCat(before, ", and then of another kind or type");
 }
 
+// It is told to people, and members compare it, in one frame with all else that they compare.
+std::string ShortLeftOut(const std::string& told) {
+  constexpr size_t kMost = kMostLinesBytes;
+  const std::string start = Printable(absl::string_view(told).substr(0, kMost));
+  if (told.size() <= kMost && start.size() <= kMost) return start;
+  return absl::StrCat(Cut(start, kMost), " (cut: the task tells ", told.size(), " bytes)");
+}
+
 // What a lane has told so far.
 class LaneAccount {
  public:
@@ -148,7 +156,7 @@ class Guarded final : public Task,
         tensors_(task_->Tensors()),
         samples_(task_->SampleCount()),
         data_hash_(task_->DataHash()),
-        data_left_out_(task_->DataLeftOut()),
+        data_left_out_(ShortLeftOut(task_->DataLeftOut())),
         metrics_(MetricsOf(*task_)),
         phases_(PhasesOf(*task_)) {}
 

@@ -159,7 +159,9 @@ absl::StatusOr<Loaded> Load(const std::string& path, const std::string& hash) {
   return loaded;
 }
 
-absl::StatusOr<Loaded> LoadGuarded(const std::string& path, const std::string& hash) {
+absl::StatusOr<Loaded> LoadGuarded(const std::string& path, const std::string& hash,
+                                   const LoadPatience& patience) {
+  const LoadWatch watch(path, patience);
   try {
     return Load(path, hash);
   } catch (const std::exception& thrown) {
@@ -169,9 +171,9 @@ absl::StatusOr<Loaded> LoadGuarded(const std::string& path, const std::string& h
   }
 }
 
-absl::Status AddFile(const std::string& path, FoundPlugins& found) {
+absl::Status AddFile(const std::string& path, const LoadPatience& patience, FoundPlugins& found) {
   MUSTER_ASSIGN_OR_RETURN(const std::string hash, HashOf(path));
-  MUSTER_ASSIGN_OR_RETURN(Loaded loaded, LoadGuarded(path, hash));
+  MUSTER_ASSIGN_OR_RETURN(Loaded loaded, LoadGuarded(path, hash, patience));
   std::vector<TaskType>& types = loaded.types;
   MUSTER_ASSIGN_OR_RETURN(const std::string hash_after, HashOf(path));
   if (hash != hash_after) return absl::InvalidArgumentError("it changed while it was loaded");
@@ -205,9 +207,9 @@ absl::StatusOr<std::vector<std::string>> LibrariesIn(const std::string& folder) 
 
 }  // namespace
 
-absl::StatusOr<FoundPlugins> LoadPlugins(
-    const std::vector<std::string>& folders,
-    const std::function<void(const std::string& what)>& enters) {
+absl::StatusOr<FoundPlugins> LoadPlugins(const std::vector<std::string>& folders,
+                                         const std::function<void(const std::string& what)>& enters,
+                                         const LoadPatience& patience) {
   // A plug-in that was built where Muster lay elsewhere would look for this there. Without it here
   // it may find it by itself; if not, its own error says so.
   dlopen("libmuster_plugin.so", RTLD_NOW | RTLD_LOCAL);
@@ -216,7 +218,7 @@ absl::StatusOr<FoundPlugins> LoadPlugins(
     MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> files, LibrariesIn(folder));
     for (const std::string& file : files) {
       enters(absl::StrCat("plug-in ", file, ", which it loads"));
-      if (const absl::Status added = AddFile(file, found); !added.ok())
+      if (const absl::Status added = AddFile(file, patience, found); !added.ok())
         found.refused.push_back(absl::StrCat(file, ": ", added.message()));
     }
   }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "lib/data/hash_listener.h"
 #include "muster/plugin.h"
+#include "worker/plugins/load_watch.h"
 
 namespace muster::worker {
 
@@ -32,9 +33,11 @@ struct FoundPlugins {
 // code of a path is that which this process loaded first, whatever lies there later. A file or
 // a folder that others than its owner and group may write to is refused, as is one that was built
 // against something else, or a task of a name that is there already. kInvalidArgument: a folder
-// that cannot be read. `enters` is told before code of each file runs, as of Preparing.
+// that cannot be read. `enters` is told before code of each file runs, as of Preparing. One that
+// takes longer to be loaded than `patience` ends the process.
 absl::StatusOr<FoundPlugins> LoadPlugins(
     const std::vector<std::string>& folders,
-    const std::function<void(const std::string& what)>& enters = [](const std::string&) {});
+    const std::function<void(const std::string& what)>& enters = [](const std::string&) {},
+    const LoadPatience& patience = LoadPatience());
 
 }  // namespace muster::worker

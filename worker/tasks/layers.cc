@@ -22,7 +22,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "lib/base/memory_cgroup.h"
+#include "lib/domain/layout.h"
 #include "muster/torch/named_loss.h"
 #include "muster/torch/sync_batch_norm.h"
 #include "worker/tasks/layer_list.h"
@@ -183,11 +185,14 @@ LayerList ListFor(const TaskOptions& options, const DataSet& set) {
         absl::StrCat("task layers takes one input, and a sample has ", fields.size() - 1,
                      " beside its label; data.keys chooses one")));
   LayerList list = ValueOrThrow(ReadLayers(options.Text("layers"), fields.front()));
-  // Parameters and their gradient.
-  if (8.0 * static_cast<double>(list.parameters) > static_cast<double>(MemoryForUs()))
-    throw TaskError(absl::FailedPreconditionError(
-        absl::StrCat("parameters.layers: they have ", list.parameters,
-                     " parameters, more than this worker has memory for; make layers smaller")));
+  // Before any of them is made; when a member looks at this itself, it is too late.
+  const double need = LeastMemoryOfMember(list.parameters, /*slots=*/0);
+  const auto have = static_cast<double>(MemoryForUs());
+  if (need > have)
+    throw TaskError(absl::FailedPreconditionError(absl::StrFormat(
+        "parameters.layers: they have %d parameters, more than this worker has memory for: it "
+        "needs %.1f GB and more, and may have %.1f GB of this machine's; make layers smaller",
+        list.parameters, need / 1e9, have / 1e9)));
   const absl::Status fits = muster::torch::NamedLoss(options).Check(list.output, fields.back());
   if (!fits.ok())
     throw TaskError(

@@ -1,15 +1,22 @@
 #include "worker/torch/libtorch_archive.h"
 
+#include <fcntl.h>
 #include <torch/serialize/output-archive.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "lib/base/descriptor.h"
 #include "lib/base/status.h"
+#include "lib/base/whole_file.h"
 #include "worker/torch/flat_module.h"
 
 namespace muster::worker {
@@ -72,16 +79,51 @@ void Write(const Folder& folder, absl::Span<const float> state,
   }
 }
 
+// LibTorch ends the process where a write of its fails: it throws, and once more while it cleans up
+// after that. So it never hears of one; what it says after the first that failed goes nowhere.
+class DeafFile {
+ public:
+  DeafFile(Descriptor file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+
+  void Write(const void* bytes, size_t count) {
+    const char* next = static_cast<const char*>(bytes);
+    while (count > 0 && status_.ok()) {
+      const ssize_t n = write(file_.get(), next, count);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        status_ = FileError(errno, "write", path_);
+        return;
+      }
+      next += n;
+      count -= static_cast<size_t>(n);
+    }
+  }
+  // The first error.
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Descriptor file_;
+  const std::string path_;
+  absl::Status status_;
+};
+
 }  // namespace
 
 absl::Status WriteLibTorchArchive(const FlatSpace& space, absl::Span<const float> state,
                                   const std::string& path) {
   MUSTER_RETURN_IF_ERROR(CheckNames(space));
-  return CatchTorch([&] {
+  MUSTER_ASSIGN_OR_RETURN(Descriptor opened, OpenRegularFile(path, O_WRONLY | O_CREAT | O_TRUNC));
+  DeafFile file(std::move(opened), path);
+  const absl::Status made = CatchTorch([&] {
     torch::serialize::OutputArchive archive;
     Write(TreeOf(space), state, archive);
-    archive.save_to(path);
+    archive.save_to([&file](const void* bytes, size_t count) {
+      file.Write(bytes, count);
+      return count;
+    });
   });
+  MUSTER_RETURN_IF_ERROR(file.status());
+  return made;
 }
 
 }  // namespace muster::worker

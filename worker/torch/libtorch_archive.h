@@ -12,7 +12,8 @@ namespace muster::worker {
 
 // Parts of a tensor's name between dots are the modules that it is in. `state` is that flat space.
 // kFailedPrecondition: a name that such an archive cannot hold, or a build without LibTorch;
-// kInternal: what LibTorch says of a file that it cannot write.
+// kResourceExhausted: the disk is full, and half of the file is there. Others as OpenRegularFile
+// and FileError (lib/base/whole_file.h).
 absl::Status WriteLibTorchArchive(const FlatSpace& space, absl::Span<const float> state,
                                   const std::string& path);
 

@@ -123,7 +123,13 @@ absl::StatusOr<FromCoordinator> CoordinatorLink::Handle(const FrameCame& came) {
   return message;
 }
 
-void CoordinatorLink::Handle(const SessionBroke& broke, Time now) { EndTry(broke.why, now); }
+void CoordinatorLink::Handle(const SessionBroke& broke, Time now) {
+  refused_.clear();
+  if (!heard_ && IsRefusedAsInvalid(broke.why))
+    refused_ = absl::StrCat("the coordinator cannot take what this process says of itself or its ",
+                            "job: ", broke.why.message());
+  EndTry(broke.why, now);
+}
 
 // That one is there and does not understand us is said also after it was away.
 void CoordinatorLink::SayWhyNone(const absl::Status& why) {

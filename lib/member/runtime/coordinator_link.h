@@ -46,6 +46,10 @@ class CoordinatorLink {
   Time NextTick() const { return std::min(connect_at_, lookup_ends_at_); }
   // How long there has been no session; zero while there is one, however silent it is.
   Duration Away(Time now) const { return IsOpen(now) ? Duration() : now - away_since_; }
+  // Not empty when the last session ended before anything came in it, as the coordinator cannot
+  // take what this process says of itself: it says the same each time. Of one that is of another
+  // version, and may be changed back, it is empty.
+  const std::string& WhyRefused() const { return refused_; }
   // Not empty when coordinators of other clusters answer at all addresses, and nobody else.
   std::string WhyNoneIsOurs() const;
 
@@ -75,6 +79,7 @@ class CoordinatorLink {
   Time began_{};                // of this session
   Time away_since_{};           // while none is open
   bool down_told_ = false;      // the log knows that the coordinator is away
+  std::string refused_;         // as WhyRefused says
   std::string refusal_told_;    // why one does not hear us, as the log knows
   Time connect_at_ = Time::max();
   Time lookup_ends_at_ = Time::max();

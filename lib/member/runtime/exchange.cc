@@ -260,6 +260,10 @@ void Exchange::Handle(SessionBroke event) {
     coordinator_.Handle(event, clock_.Now());
     if (const std::string why = coordinator_.WhyNoneIsOurs(); !why.empty())
       quit_ = Quit{kExitFailed, why};
+    // Who takes part may hold what nobody else has, and trains on.
+    const bool takes_part = member_ && member_->active();
+    if (!takes_part && !coordinator_.WhyRefused().empty())
+      quit_ = Quit{kExitFailed, coordinator_.WhyRefused()};
     return;
   }
   HandleNews(sessions_.Handle(event, clock_.Now()));

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <vector>
 
-#include "lib/base/check.h"
 #include "lib/base/mutex.h"
 
 namespace muster {
@@ -15,7 +15,7 @@ constexpr size_t kPage = 4096;  // more than the 64 bytes that lanes need
 float* Allocate(size_t elements) {
   const size_t bytes = std::max<size_t>(elements, 1) * sizeof(float);
   void* memory = std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage);
-  MUSTER_CHECK(memory != nullptr, "out of memory for a copy of the flat space");
+  if (memory == nullptr) throw std::bad_alloc();  // programs say it in words (EndInWordsAtLimits)
   return static_cast<float*>(memory);
 }
 

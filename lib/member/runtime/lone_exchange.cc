@@ -100,6 +100,7 @@ void LoneExchange::Handle(SessionBroke event) {
   coordinator_.Handle(event, clock_.Now());
   if (const std::string why = coordinator_.WhyNoneIsOurs(); !why.empty())
     quit_ = Quit{kExitFailed, why};
+  if (!coordinator_.WhyRefused().empty()) quit_ = Quit{kExitFailed, coordinator_.WhyRefused()};
 }
 
 void LoneExchange::Handle(AddressesFound event) {

@@ -200,7 +200,9 @@ void MemberProcess::WatchSignals() {
 }
 
 int MemberProcess::Join() {
-  if (exchange_thread_.joinable()) exchange_thread_.join();
+  if (!exchange_thread_.joinable()) return exit_code_;
+  exchange_thread_.join();
+  reporter_.Ends(exit_code_);
   return exit_code_;
 }
 

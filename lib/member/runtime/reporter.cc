@@ -56,6 +56,8 @@ void Reporter::Spooled(uint64_t positions) const {
   Line("stream", absl::StrCat(",\"positions\":", positions));
 }
 
+void Reporter::Ends(int exit_code) const { Line("ends", absl::StrCat(",\"code\":", exit_code)); }
+
 std::string JsonText(absl::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {

@@ -29,6 +29,8 @@ class Reporter {
   void Sample(absl::string_view text) const;
   // {"event":"stream","member":…,"positions":…}: so many samples of the stream are safe.
   void Spooled(uint64_t positions) const;
+  // {"event":"ends","member":…,"code":…}: the process is about to end with this code.
+  void Ends(int exit_code) const;
 
  private:
   void Line(absl::string_view event, absl::string_view fields) const;

@@ -9,9 +9,8 @@
 #include "lib/optim/optim.h"
 
 namespace muster {
-namespace {
 
-absl::Status CheckMemory(const Layout& layout, int32_t slots) {
+absl::Status CheckMemoryOfMember(const Layout& layout, int slots) {
   const double need = LeastMemoryOfMember(layout.elements(), slots);
   const auto have = static_cast<double>(MemoryForUs());
   if (need <= have) return absl::OkStatus();
@@ -24,16 +23,16 @@ absl::Status CheckMemory(const Layout& layout, int32_t slots) {
       parameters, need / 1e9, have / 1e9));
 }
 
-}  // namespace
-
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment) {
   auto setup = std::make_shared<Setup>();
   absl::StatusOr<Layout> layout = Layout::Make(environment.tensors, ChunkBytes(job.spec.training));
-  MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("job ", job.job), layout.status()));
+  if (!layout.ok())
+    return absl::FailedPreconditionError(
+        absl::StrCat("job ", job.job, ": ", layout.status().message()));
   if (environment.samples == 0)
     return absl::InvalidArgumentError(absl::StrCat("job ", job.job, ": data: there is no sample"));
   setup->slots = SlotCount(job.spec.training);
-  MUSTER_RETURN_IF_ERROR(CheckMemory(*layout, setup->slots));
+  MUSTER_RETURN_IF_ERROR(CheckMemoryOfMember(*layout, setup->slots));
   MUSTER_ASSIGN_OR_RETURN(setup->rules, UpdateRules::Make(job.spec.training, *layout));
   setup->sums = SumPlaces(job.spec.training.validation, *layout);
   setup->job = job.job;

@@ -34,9 +34,13 @@ struct Setup {
 };
 using SetupPtr = std::shared_ptr<const Setup>;
 
-// kInvalidArgument: the tensors of the numeric environment make no layout. kFailedPrecondition:
-// this machine has not the memory for it, or a group of the job has no parameter.
+// kFailedPrecondition: the tensors of the numeric environment make no layout, this machine has not
+// the memory for it, or a group of the job has no parameter. kInvalidArgument: there is no sample.
 absl::StatusOr<SetupPtr> MakeSetup(const JobIs& job, NumericEnvironment environment);
+
+// kFailedPrecondition, with both amounts: a member of a job with this flat space and so many
+// optimizer slots needs more memory than this process may have.
+absl::Status CheckMemoryOfMember(const Layout& layout, int slots);
 
 struct MemberPlace {
   MemberId id;

@@ -168,8 +168,7 @@ grpc::Status GoodbyeStatus(const absl::Status& why) {
 absl::Status BreakReason(const grpc::Status& status, const std::string& peer) {
   const std::string& text = status.error_message();
   switch (status.error_code()) {
-    case grpc::StatusCode::ABORTED:
-      return absl::UnavailableError(absl::StrCat("closed by ", peer, ": ", text));
+    case grpc::StatusCode::ABORTED: return ClosedByPeerError(peer, text);
     case grpc::StatusCode::PERMISSION_DENIED:
       return absl::PermissionDeniedError(absl::StrCat("refused by ", peer, ": ", text));
     case grpc::StatusCode::RESOURCE_EXHAUSTED:

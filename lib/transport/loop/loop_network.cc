@@ -351,11 +351,10 @@ void LoopNetwork::State::CloseLocked(EndState& state, const absl::Status& why) {
   BreakLocked(state, why);
   if (state.peer == 0) return;
   const std::string& by = state.end->host;
-  BreakLocked(
-      ends_.at(state.peer),
-      absl::IsPermissionDenied(why)
-          ? absl::PermissionDeniedError(absl::StrCat("refused by ", by, ": ", why.message()))
-          : absl::UnavailableError(absl::StrCat("closed by ", by, ": ", why.ToString())));
+  BreakLocked(ends_.at(state.peer), absl::IsPermissionDenied(why)
+                                        ? absl::PermissionDeniedError(
+                                              absl::StrCat("refused by ", by, ": ", why.message()))
+                                        : ClosedByPeerError(by, why.ToString()));
 }
 
 void LoopNetwork::State::Close(const EndPtr& end, const absl::Status& why) {

@@ -104,6 +104,37 @@ TEST_F(AgentTest, ACrashLoopEndsWithTheLastLinesOfTheLog) {
   EXPECT_EQ(told_.back().last_lines, "the data is on fire");
 }
 
+// A plug-in that calls _exit gets past what its worker does at its end.
+TEST_F(AgentTest, AMemberThatEndsAsIfItWasToldToHasFailedUnlessItSaysSo) {
+  for (const int code : {0, 66, 67, 69, 75}) {
+    SCOPED_TRACE(code);
+    agent_.reset();
+    loop_ = EventLoop::Make().value();
+    exits_.clear();
+    told_.clear();
+    Make({{"worker-0", absl::StrCat("member ", code)}});
+    on_exit_ = [&](const NoteExit& note) {
+      if (note.after != AfterExit::kStartsAgain) loop_->Quit();
+    };
+    Want({"worker-0"});
+    RunUntilQuit(*loop_);
+    ASSERT_EQ(told_.size(), 5u) << "it counts as any other failure";
+    EXPECT_EQ(told_.back().exit_code, 1) << "its coordinator does not believe it, either";
+    EXPECT_TRUE(told_.back().gave_up);
+    EXPECT_THAT(exits_.back().text, testing::HasSubstr("which nobody told it to end with"));
+  }
+}
+
+TEST_F(AgentTest, AMemberThatSaysThatItWasToldIsBelieved) {
+  Make({{"worker-0", "member 67 67"}});
+  on_exit_ = [&](const NoteExit&) { loop_->Quit(); };
+  Want({"worker-0"});
+  RunUntilQuit(*loop_);
+  ASSERT_EQ(told_.size(), 1u);
+  EXPECT_EQ(told_[0].exit_code, 67);
+  EXPECT_EQ(exits_[0].after, AfterExit::kFinished);
+}
+
 TEST_F(AgentTest, AnotherJobGoesOnWhenOneIsWantedNoMore) {
   Make({{"worker-0", "hang"}});
   const JobProcesses one{"one", StartNumber(1), {{"worker-0", Role::kWorker}}};

@@ -41,6 +41,12 @@ TEST(ReportTest, KeepsOtherEvents) {
   EXPECT_EQ(report->step, std::nullopt);
 }
 
+TEST(ReportTest, ReadsHowAProcessEnds) {
+  EXPECT_EQ(ParseReport(R"({"event":"ends","code":67})")->code, 67);
+  EXPECT_EQ(ParseReport(R"({"event":"ends"})")->code, 1);
+  EXPECT_EQ(ParseReport(R"({"event":"sample","code":67})")->code, std::nullopt);
+}
+
 TEST(ReportTest, RefusesWhatItCannotUse) {
   for (const char* line :
        {"", "step 3", "[1]", "{", R"({"step":1})", R"({"event":7})", R"({"event":"step"})",

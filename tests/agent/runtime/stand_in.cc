@@ -88,6 +88,11 @@ int OpenDescriptors() {
     Say(report_fd, absl::StrCat(R"({"event":"sample","text":")", what.substr(6), "\"}"));
     _exit(0);
   }
+  if (kind == "member") {
+    Say(report_fd, R"({"event":"metrics","metrics":"127.0.0.1:9"})");
+    if (words.size() > 2) Say(report_fd, absl::StrCat(R"({"event":"ends","code":)", words[2], "}"));
+    _exit(std::atoi(words[1].c_str()));
+  }
   if (kind == "steps") {
     for (int i = 1; i <= std::atoi(words[1].c_str()); ++i)
       Say(report_fd, absl::StrCat(R"({"event":"step","step":)", i, "}"));

@@ -8,7 +8,8 @@
 
 namespace muster::agent {
 
-// WHAT: "exit N", "hang" (reports ready, then waits), "ignore SIGTERM", "abort", "say TEXT" (to
+// WHAT: "exit N", "member N [M]" (reports what every member does, and that it ends with M, then
+// exit N), "hang" (reports ready, then waits), "ignore SIGTERM", "abort", "say TEXT" (to
 // stderr, then exit 1), "steps N" (reports them, then exit 0), "flood N" (N
 // reports, whether anybody reads or not, then exit 0), "environment" (reports what it
 // inherited), "family N FOLDER" (an agent of N hanging processes, of which it reports the process

@@ -35,6 +35,15 @@ TEST(Exit, MeansAndIsCalled) {
       {{.code = 255}, ExitMeaning::kFailure, "exit code 255"},
       {{.signal = SIGKILL}, ExitMeaning::kFailure, "killed by SIGKILL"},
       {{.signal = SIGSEGV}, ExitMeaning::kFailure, "killed by SIGSEGV"},
+      // Nobody had told it to go.
+      {{.code = 67, .untold = true},
+       ExitMeaning::kFailure,
+       "exit code 67, which nobody told it to end with: its task or plug-in has ended the process "
+       "(_exit)"},
+      {{.code = 0, .untold = true},
+       ExitMeaning::kFailure,
+       "exit code 0, which nobody told it to end with: its task or plug-in has ended the process "
+       "(_exit)"},
       // A code beside a signal says nothing.
       {{.code = 64, .signal = SIGTERM}, ExitMeaning::kFailure, "killed by SIGTERM"},
       {{.signal = SIGKILL, .out_of_memory = true},

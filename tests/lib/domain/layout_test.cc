@@ -194,6 +194,33 @@ TEST(Layout, ErrorsNameTheTensor) {
     EXPECT_THAT(ErrorOf({Parameter("a", {1})}, bytes), HasSubstr("chunk_bytes"));
 }
 
+// A member could not tell its coordinator of such a model.
+TEST(Layout, MoreTensorsThanOneFrameTellsAreRefused) {
+  const auto many = [](int64_t count, size_t name_bytes) {
+    std::vector<TensorSpec> tensors;
+    for (int64_t i = 0; i < count; ++i) {
+      std::string name = absl::StrCat(i, "-");
+      name.resize(std::max(name.size(), name_bytes), 'x');
+      tensors.push_back(Parameter(name, {1}));
+    }
+    return tensors;
+  };
+  const auto longest = static_cast<size_t>(kLongestTensorName);
+  EXPECT_TRUE(Layout::Make(many(100, 200), kMaxChunkBytes).ok());
+  EXPECT_TRUE(Layout::Make(many(1, longest), kMaxChunkBytes).ok());
+  EXPECT_EQ(ErrorOf(many(kMostTensors + 1, 1)),
+            "the model has 100001 tensors, with what is measured of it; at most 100000 are "
+            "allowed: make fewer and larger ones");
+  EXPECT_EQ(ErrorOf(many(1, longest + 1)),
+            absl::StrCat("the name of tensor '0-", std::string(59, 'x'),
+                         "...' has 65537 bytes; at most 65536 are allowed"));
+  EXPECT_THAT(ErrorOf(many(100, longest)),
+              HasSubstr("the names and shapes of the model's 100 tensors take 6556600 bytes"));
+  EXPECT_TRUE(Layout::Make({Parameter("a", std::vector<int64_t>(16, 1))}, 64).ok());
+  EXPECT_EQ(ErrorOf({Parameter("a", std::vector<int64_t>(17, 1))}),
+            "tensor 'a' has 17 dimensions; at most 16 are allowed");
+}
+
 TEST(Layout, EqualLayoutsHaveEqualHashesAndOthersDiffer) {
   const uint64_t hash = Make(Model(), 64).Hash();
   EXPECT_EQ(Make(Model(), 64).Hash(), hash);

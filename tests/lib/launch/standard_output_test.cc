@@ -90,5 +90,25 @@ TEST(StandardOutputTest, OneThatIsFullAndDoesNotBlockIsWaitedFor) {
   EXPECT_TRUE(came == expected) << "something is lost, twice there, or in another order";
 }
 
+// Of a program that runs what may close its standard streams.
+TEST(StandardOutputTest, GoesWhereItIsTold) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const Descriptor reads(ends[0]);
+  Descriptor writes(ends[1]);
+  {
+    StandardOutput output(writes.get());
+    const StandardError errors(writes.get());
+    std::cout << "said " << 6 << std::endl;
+    std::cerr << "wrong: " << 7 << '\n';
+    EXPECT_EQ(output.CodeOnceWritten(kExitDone, "test"), kExitDone);
+  }
+  writes.Close();
+  std::array<char, 64> came{};
+  const ssize_t size = read(reads.get(), came.data(), came.size());
+  ASSERT_GE(size, 0);
+  EXPECT_EQ(std::string(came.data(), static_cast<size_t>(size)), "said 6\nwrong: 7\n");
+}
+
 }  // namespace
 }  // namespace muster

@@ -92,6 +92,13 @@ class Pulling : public Task {
   int lanes_ = 0;
 };
 
+// A model of 512 GB.
+class Huge final : public Pulling {
+ public:
+  Huge() : Pulling(Fault::kNone) {}
+  std::vector<TensorSpec> Tensors() const override { return {{"weight", {int64_t{1} << 37}}}; }
+};
+
 // By samples of a stream, of which none has come.
 class PullingStream final : public Pulling {
  public:
@@ -133,6 +140,16 @@ TEST(CheckTest, TellsOfModelDataStepsAndLane) {
   EXPECT_GT(report.lane.gradient_norm, 0);
   EXPECT_TRUE(report.lane.is_repeatable);
   EXPECT_THAT(report.problems, IsEmpty());
+}
+
+// A worker would refuse it, too, and no machine has so much.
+TEST(CheckTest, AModelThatMemoryDoesNotHoldIsRefusedWithBothAmounts) {
+  Huge task;
+  const absl::Status refused = Check(Spec(), task, nullptr, {}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("the model has 137438953472 parameters"),
+                    HasSubstr("needs 3298.5 GB of memory and more, and may have ")));
 }
 
 // 48 elements in all, with holes; 32 of them parameters', which alone have slots.

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/printable.h"
 #include "lib/domain/layout.h"
 #include "lib/kernels/float_env.h"
 #include "tests/support/meeting_task.h"
@@ -60,6 +61,10 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"has no tensor", absl::StatusCode::kFailedPrecondition, "no parameter"},
         Oddity{"has a name of other bytes", absl::StatusCode::kFailedPrecondition,
                "task odd: the name of tensor 'caf?\\x1b' is not UTF-8"},
+        Oddity{"has a long name", absl::StatusCode::kFailedPrecondition,
+               "...' has 1000000 bytes; at most 65536 are allowed"},
+        Oddity{"has many tensors", absl::StatusCode::kFailedPrecondition,
+               "the model has 200000 tensors, with what is measured of it; at most 100000 are"},
         Oddity{"has no sample", absl::StatusCode::kFailedPrecondition, "has 0 samples"},
         Oddity{"has no hash", absl::StatusCode::kFailedPrecondition,
                "a hash of its data of 0 characters"},
@@ -140,6 +145,14 @@ TEST(GuardedTask, WhatDoesAsItShouldIsPassedOn) {
   EXPECT_EQ(output->weight, 2);
   EXPECT_EQ(rig.layout().tensors().size(), 2u);
   EXPECT_EQ(gradient.data()[rig.layout().tensors()[0].offset], 7.0f);
+}
+
+// Members could not tell their coordinator of more.
+TEST(GuardedTask, WhatItLeavesOutIsCut) {
+  const std::string told = Make("leaves out a long list").value()->DataLeftOut();
+  EXPECT_LE(told.size(), kMostLinesBytes + 64);
+  EXPECT_THAT(told, testing::StartsWith("\\nxxx"));
+  EXPECT_THAT(told, testing::EndsWith("... (cut: the task tells 10000001 bytes)"));
 }
 
 TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {

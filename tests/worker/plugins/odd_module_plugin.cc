@@ -56,6 +56,7 @@ struct OddModule final : muster::torch::DataModuleTask<Net> {
     if (does_ == "calls exit") std::exit(0);
     if (does_ == "aborts") std::abort();
     if (does_ == "leaves at once") _exit(0);
+    if (does_ == "leaves as if stopped") _exit(67);
     return out.sum();
   }
 

@@ -15,6 +15,18 @@
 #define BAD_DEFAULT 9
 #define NO_RULE 10
 #define UNDEFINED 11
+#define HANGS 12
+
+#if ODDITY == HANGS
+#include <unistd.h>
+
+namespace {
+[[maybe_unused]] const int never_made = [] {
+  for (;;) pause();
+  return 0;
+}();
+}  // namespace
+#endif
 
 #if ODDITY == UNDEFINED
 int WhatNobodyHas();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fenv.h>
+#include <unistd.h>
 #include <xmmintrin.h>
 
 #include <limits>
@@ -20,11 +21,17 @@ class OddTask : public Task {
   explicit OddTask(const TaskOptions& options) : does_(options.Text("does")) {
     if (does_ == "throws when it is made") throw std::runtime_error("no luck");
     if (does_ == "throws a number") throw 7;
+    if (does_ == "closes what is printed to") {
+      close(STDOUT_FILENO);
+      close(STDERR_FILENO);
+    }
   }
 
   std::vector<TensorSpec> Tensors() const override {
     if (does_ == "has no tensor") return {};
     if (does_ == "has a name of other bytes") return {{"caf\xe9\x1b", {3}}};
+    if (does_ == "has a long name") return {{std::string(1'000'000, 'x'), {3}}};
+    if (does_ == "has many tensors") return Many(200'000);
     if (asked_++ > 0) {
       if (does_ == "has other tensors when asked again") return {{"a", {5}}};
       if (does_ == "has another shape when asked again") return {{"a", {3}}, {"b", {2, 3}}};
@@ -33,6 +40,9 @@ class OddTask : public Task {
         return {{"a", {3}}, {"b", {2, 2}, TensorKind::kBuffer}};
     }
     return {{"a", {3}}, {"b", {2, 2}}};
+  }
+  std::string DataLeftOut() const override {
+    return does_ == "leaves out a long list" ? "\n" + std::string(10'000'000, 'x') : "";
   }
   uint64_t SampleCount() const override { return does_ == "has no sample" ? 0 : 40; }
   std::string DataHash() const override { return does_ == "has no hash" ? "" : "ids"; }
@@ -76,6 +86,12 @@ class OddTask : public Task {
   }
 
  private:
+  static std::vector<TensorSpec> Many(int count) {
+    std::vector<TensorSpec> tensors;
+    for (int i = 0; i < count; ++i) tensors.push_back({std::to_string(i), {1}});
+    return tensors;
+  }
+
   const std::string does_;
   mutable int asked_ = 0;
   FlatSpace space_;

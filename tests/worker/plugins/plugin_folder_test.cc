@@ -98,6 +98,16 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"NO_RULE", "a rule about parameters that it has not"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 
+// Nothing else can stop it, and `muster tasks` would wait for ever without a word.
+TEST_F(PluginFolderTest, OneThatIsNeverLoadedEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string file = Put("HANGS", "a.so");
+  EXPECT_EXIT(static_cast<void>(LoadPlugins({folder_}, [](const std::string&) {},
+                                            {.tell = Duration(), .end = Duration()})),
+              testing::ExitedWithCode(kExitFailed),
+              "plug-in .*/a.so is not loaded after 0 s: what runs when it is loaded");
+}
+
 TEST_F(PluginFolderTest, WhatIsNoLibraryIsRefused) {
   std::ofstream(folder_ + "/a.so") << "#!/bin/sh";
   std::filesystem::create_directory(folder_ + "/b.so");

@@ -309,7 +309,9 @@ TEST_F(ModelTasksTest, LayersThatDoNotFitAreNamed) {
   EXPECT_THAT(ErrorOfLayers(R"([{"linear": 4}])", "mse"),
               HasSubstr("parameters.layers: loss mse needs an output of the label's shape"));
   EXPECT_THAT(ErrorOfLayers(R"([{"linear": 65536}, {"linear": 1048576}])"),
-              HasSubstr("more than this worker has memory for"));
+              testing::AllOf(HasSubstr("more than this worker has memory for: it needs 1099.5 GB "
+                                       "and more, and may have "),
+                             HasSubstr(" GB of this machine's; make layers smaller")));
 }
 
 // ---- samples that cannot be read

@@ -1,6 +1,8 @@
 #include "worker/torch/libtorch_archive.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
@@ -87,7 +89,31 @@ TEST(LibTorchArchive, AFileThatCannotBeWrittenIsAnError) {
   const Layout layout = Layout::Make(flat.tensors(), 64).value();
   FlatMemory state(layout.elements());
   EXPECT_EQ(WriteLibTorchArchive(layout.space(), state.span(), "/nonexistent/file").code(),
-            absl::StatusCode::kInternal);
+            absl::StatusCode::kNotFound);
+}
+
+// LibTorch itself would end this process.
+TEST(LibTorchArchive, AFileThatMayNotGrowIsAnErrorWhereverItEnds) {
+  const std::string path = testing::TempDir() + "short-archive-" + std::to_string(getpid());
+  CopyCounter copied{0};
+  FlatModule flat(Net().ptr(), 1, copied);
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  FlatMemory state(layout.elements());
+  ASSERT_EQ(WriteLibTorchArchive(layout.space(), state.span(), path), absl::OkStatus());
+  const auto whole = static_cast<rlim_t>(std::filesystem::file_size(path));
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);  // write says EFBIG instead
+  for (const rlim_t most : {rlim_t{0}, rlim_t{1}, rlim_t{100}, whole / 2, whole - 1}) {
+    const rlimit limit{most, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    const absl::Status written = WriteLibTorchArchive(layout.space(), state.span(), path);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    EXPECT_EQ(written.code(), absl::StatusCode::kUnavailable) << most << ": " << written;
+    EXPECT_THAT(std::string(written.message()), testing::HasSubstr("write '" + path + "'"));
+  }
+  signal(SIGXFSZ, handler);
+  std::filesystem::remove(path);
 }
 
 }  // namespace

@@ -48,6 +48,10 @@ class CoordinatorLinkTest : public ::testing::Test {
   CoordinatorLinkTest() { link_.Connect(now_); }
 
   void Breaks() { transport_.handlers.back().on_broken(absl::UnavailableError("gone")), Settle(); }
+  void Closes(const absl::Status& why) {
+    transport_.handlers.back().on_broken(ClosedByPeerError("10.0.0.1:1", why.ToString()));
+    Settle();
+  }
   void Says() {
     transport_.handlers.back().on_frame(
         {Encode(FromCoordinator(Leave{TermNumber(1), 0, "go"})), Payload()});
@@ -144,6 +148,32 @@ TEST_F(CoordinatorLinkTest, OneThatWasReplacedIsNotHeard) {
   EXPECT_EQ(transport_.addresses, (std::vector<std::string>{"10.0.0.1:1", "10.0.0.2:1"}));
   EXPECT_TRUE(says(TermNumber(7)).ok());
   EXPECT_EQ(link_.Away(now_), Duration(0));
+}
+
+// It would say the same again, for ever.
+TEST_F(CoordinatorLinkTest, AGreetingThatCannotBeTakenIsNotSaidForEver) {
+  EXPECT_EQ(link_.WhyRefused(), "");
+  Closes(absl::InvalidArgumentError("join: environment.tensors: 200000 items"));
+  EXPECT_EQ(link_.WhyRefused(),
+            "the coordinator cannot take what this process says of itself or its job: closed by "
+            "10.0.0.1:1: INVALID_ARGUMENT: join: environment.tensors: 200000 items");
+}
+
+TEST_F(CoordinatorLinkTest, WhatMayPassIsTriedAgain) {
+  for (const absl::Status& why :
+       {absl::UnavailableError("it ends"), absl::CancelledError("it ends"),
+        absl::ResourceExhaustedError("too many sessions"),
+        absl::FailedPreconditionError("of another version")}) {
+    Closes(why);
+    EXPECT_EQ(link_.WhyRefused(), "") << why;
+    TriesAgain();
+  }
+  Breaks();
+  TriesAgain();
+  // It took what it was greeted with, so that something else was wrong.
+  Says();
+  Closes(absl::InvalidArgumentError("a frame with a payload"));
+  EXPECT_EQ(link_.WhyRefused(), "");
 }
 
 TEST_F(CoordinatorLinkTest, GoesRoundItsAddressesWhileNoneAnswers) {

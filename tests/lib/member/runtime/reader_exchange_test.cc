@@ -70,6 +70,7 @@ class Coordinator {
   void BreakOff() {
     sessions_.at(speaks_)->Close(absl::UnavailableError("the test breaks it off"));
   }
+  void Refuse() { sessions_.at(speaks_)->Close(absl::InvalidArgumentError("join: no such")); }
 
  private:
   struct Came {
@@ -292,6 +293,16 @@ TEST_F(ReaderExchangeTest, AnOlderJournalEndsIt) {
   coordinator_.BreakOff();
   coordinator_.Await<Join>();
   From(0);
+  EXPECT_EQ(AwaitExit(), kExitFailed);
+}
+
+// It would join with the same words for ever.
+TEST_F(ReaderExchangeTest, AJoinThatCannotBeTakenEndsIt) {
+  Start();
+  Joins();
+  coordinator_.Refuse();  // something was heard in this session
+  coordinator_.Await<Join>();
+  coordinator_.Refuse();
   EXPECT_EQ(AwaitExit(), kExitFailed);
 }
 

@@ -47,6 +47,11 @@ TEST_F(ReporterTest, SaysThatItPrepares) {
   EXPECT_EQ(ReadAll(), "{\"event\":\"prepares\",\"member\":\"worker-0\",\"text\":\"42 %\"}\n");
 }
 
+TEST_F(ReporterTest, SaysHowItEnds) {
+  Reporter(ends_[1], "worker-0").Ends(67);
+  EXPECT_EQ(ReadAll(), "{\"event\":\"ends\",\"member\":\"worker-0\",\"code\":67}\n");
+}
+
 // A pipe would take the part of it that fits, and spoil the line after it.
 TEST_F(ReporterTest, ALineLongerThanAPipeTakesAtOnceIsLeftOut) {
   const Reporter reporter(ends_[1], "worker-0");
