@@ -245,6 +245,21 @@ TEST(PluginTest, WhatCannotBeLoadedIsNamedWithTheReason) {
   EXPECT_THAT(ErrorOf(run), HasSubstr("built with muster 0.0.9"));
 }
 
+// Each start does the steps up to the one that fails again, since there is no checkpoint.
+TEST(PluginTest, AJobThatFailsInALaterStepEachTimeEndsAfterItsRestarts) {
+  const Folder folder;
+  const TrainRun run =
+      Train({.spec = "name: odd\ntask: odd-module\nparameters: {does: throws after twelve lanes}\n"
+                     "batch: 4\nlanes: 2\nsteps: 20\nrestarts: 1\ncheckpoint: {every_seconds: 0}\n",
+             .dir = folder / "job",
+             .plugins = MUSTER_TEST_PLUGINS "/odd_module"});
+  EXPECT_EQ(run.exit_code, kExitFailed) << run.Trace();
+  EXPECT_THAT(ErrorOf(run), HasSubstr("task odd-module throws: no lane any more")) << run.Trace();
+  EXPECT_THAT(run.Trace(), AllOf(HasSubstr("worker-0 ended with exit code 1: "),
+                                 HasSubstr("no lane any more; it starts again in 0.2 s")));
+  EXPECT_THAT(run.Trace(), HasSubstr("it fails over and over and is not started again"));
+}
+
 // `muster check` runs the task in a worker: however that ends, its user is told whose task it ran.
 TEST(PluginTest, ACheckWhoseWorkerIsEndedByTheTaskSaysSo) {
   const Folder folder;
