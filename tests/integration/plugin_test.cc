@@ -282,6 +282,26 @@ TEST(PluginTest, ACheckWhoseWorkerIsEndedByTheTaskSaysSo) {
   }
 }
 
+// Nothing else would end either: its worker never joins, and nobody waits for members alone.
+TEST(PluginTest, ATaskThatIsNeverMadeEndsItsWorkerAndACheck) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml", plugins = MUSTER_TEST_PLUGINS "/odd_module";
+  WriteFile(spec,
+            "name: odd\ntask: odd-module\nparameters: {does: is never made}\nbatch: 4\nlanes: 2\n"
+            "steps: 2\nrestarts: 0\nthread_patience: 5\n");
+  const std::string says = absl::StrCat(" s in task odd-module of plug-in ", plugins,
+                                        "/odd_module.so: its constructor, or what it prepares, has "
+                                        "not returned");
+  Program check({kMuster, "check", spec, "--plugins", plugins});
+  EXPECT_EQ(check.End(), kExitFailed) << check.output();
+  EXPECT_THAT(check.output(),
+              AllOf(HasSubstr("muster check: nothing has gone on for "), HasSubstr(says)));
+  Program train({kMuster, "train", spec, "--plugins", plugins, "--dir", folder / "job",
+                 "--thread-patience", "5", "--lease", "0.5"});
+  EXPECT_EQ(train.End(), kExitFailed) << train.output();
+  EXPECT_THAT(train.output(), HasSubstr(says));
+}
+
 struct Oddity {
   const char* does;
   int code;
