@@ -84,13 +84,22 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   PrepareWords words(process);
   Preparing preparing;
   preparing.told = [&words](const PreparedSoFar& so_far) { words.Tell(so_far); };
+  preparing.goes_on = [&process] {
+    process.port().progress.GoesOn(std::chrono::steady_clock::now());
+  };
+  preparing.enters = [&process, &preparing](const std::string& what) {
+    process.port().progress.Runs(what);
+    preparing.goes_on();
+  };
   preparing.is_over = [&words] { words.Over(); };
   preparing.may_wait = [&process] { return !process.port().box.closed(); };
   parts.make_task =
       [&](const TrainingSpec& training, DataPart part,
           std::shared_ptr<const SpoolMap> spool) -> absl::StatusOr<std::unique_ptr<Task>> {
-    MUSTER_ASSIGN_OR_RETURN(
-        MadeTask made, MakeAnyTask(training, part, plugin_folders, preparing, std::move(spool)));
+    absl::StatusOr<MadeTask> any =
+        MakeAnyTask(training, part, plugin_folders, preparing, std::move(spool));
+    process.port().progress.Runs("");
+    MUSTER_ASSIGN_OR_RETURN(MadeTask made, std::move(any));
     words.Over();
     preparing.plugin = made.plugin;
     preparing.known = std::move(made.prepared);

@@ -112,7 +112,7 @@ void Agent::OnReport(const ProcessKey& key, absl::string_view line) {
   if (report->step) {
     int64_t& highest = steps_.try_emplace(key.job, report->step->step).first->second;
     highest = std::max(highest, report->step->step);
-    queue_.push_back(Progressed{key});
+    queue_.push_back(Progressed{key, Step(report->step->step)});
   }
   if (report->event == "sample") children_.at(key).sample = report->text;
   if (report->event == "metrics") children_.at(key).is_member = true;

@@ -24,10 +24,11 @@ struct SupervisorOptions {
   std::vector<std::string> devices{};
   Duration first_backoff = std::chrono::milliseconds(200);  // doubles with each failure in a row …
   Duration longest_backoff = std::chrono::seconds(5);       // … up to this
-  // So many failures without progress in between, however long each run was: given up. A step is
-  // progress of the member that reports it, of a coordinator that has come up, and of members of
-  // the job that have run for `healthy_after` already (a spare has no steps of its own). This is
-  // the coordinator's limit; a job's processes have its `restarts` before theirs.
+  // So many failures without progress in between, however long each run was: given up. A step that
+  // lies beyond all that the job had reached here is progress of the member that reports it, of a
+  // coordinator that has come up, and of members of the job that have run for `healthy_after`
+  // already (a spare has no steps of its own). This is the coordinator's limit; a job's processes
+  // have its `restarts` before theirs.
   int crash_limit = 5;
   Duration healthy_after = std::chrono::minutes(10);
   // What the host did to a process (no room for another process or for its log; SIGKILL by somebody
@@ -76,8 +77,9 @@ struct Exited {
   ProcessKey key;
   Exit exit;
 };
-struct Progressed {  // the process completed a step
+struct Progressed {  // the process completed a step, perhaps one that was done before a rewind
   ProcessKey key;
+  muster::Step step;  // the agent takes its own steps, too
 };
 struct SessionUp {};  // with the coordinator, which may have missed exits
 // Until Release, an exit of this process is deliberate and nothing is started in its place.
@@ -127,7 +129,7 @@ struct NoteExit {  // for people
   Exit exit;
   AfterExit after = AfterExit::kFinished;
   Duration delay{};
-  std::string text;  // "worker-2 was killed by SIGKILL; it starts again in 0.2 s"
+  std::string text;  // "worker-2 ended with exit code 1: no lane; it starts again in 0.2 s"
 };
 struct NoteWait {  // for people: it is due, and a device of its place is held
   ProcessKey key;

@@ -19,21 +19,34 @@ bool CannotWorkForNow(const ProcessKey& key, const Exit& exit) {
   return key == kCoordinatorKey && MeaningOf(exit) == ExitMeaning::kLeft;
 }
 
+// The last word of a program that failed by itself. One that was killed or told to go had none, and
+// what stands last in its log is about something else.
+std::string WhyItFailed(const Exit& exit) {
+  const bool was_ended =
+      exit.signal == SIGKILL || (exit.signal == 0 && exit.code == kExitTerminated);
+  if (was_ended || !exit.not_started.empty() || MeaningOf(exit) != ExitMeaning::kFailure) return "";
+  return WhyOf(exit.last_lines);
+}
+
 std::string WhatHappened(const ProcessKey& key, const Exit& exit) {
   if (!exit.not_started.empty())
     return absl::StrCat(key.name, " could not be started: ", exit.not_started);
   if (exit.out_of_memory) return absl::StrCat(key.name, " ran out of memory");
-  if (exit.signal != 0) return absl::StrCat(key.name, " was ", CauseOf(exit));
   if (CannotWorkForNow(key, exit))
     return absl::StrCat(key.name, " cannot work for now (", LastError(exit.last_lines), ")");
-  return absl::StrCat(key.name, " ended with ", CauseOf(exit));
+  return absl::StrCat(key.name, exit.signal == 0 ? " ended with " : " was ", CauseOf(exit));
+}
+
+std::string HowItStartsAgain(const Exit& exit, Duration delay) {
+  const std::string why = WhyItFailed(exit);
+  return absl::StrCat(why.empty() ? "" : ": ", why,
+                      absl::StrFormat("; it starts again in %.1f s", Seconds(delay)));
 }
 
 // `only_failure`: it is the first in a row, and none is allowed.
 std::string WhatFollows(const Exit& exit, AfterExit after, Duration delay, bool only_failure) {
   switch (after) {
-    case AfterExit::kStartsAgain:
-      return absl::StrFormat("; it starts again in %.1f s", Seconds(delay));
+    case AfterExit::kStartsAgain: return HowItStartsAgain(exit, delay);
     case AfterExit::kKeptDown: return "; it is kept down for now";
     case AfterExit::kFinished: return "";
     case AfterExit::kGivenUp:
@@ -98,6 +111,7 @@ void ProcessesOfJob::OnExit(const std::string& name, const Exit& exit, Time now,
   const ProcessKey key = KeyOf(name);
   const AfterExit after = Judge(process, exit, now);
   process.last_exit = exit;
+  process.ended_at = reached_;
   if (exit.lanes.incarnation != Incarnation{})
     process.counted_exits.emplace_back(process.placement, exit);
   if (process.counted_exits.size() > kCountedExits) process.counted_exits.pop_front();
@@ -190,26 +204,29 @@ void ProcessesOfJob::Process::BeginAt(PlacementNumber place, std::vector<std::st
   *this = std::move(fresh);
 }
 
-void ProcessesOfJob::Process::Progressed() {
-  StartAfresh();
-  has_worked = true;
-}
-
 // Members go on for a while without a coordinator: their steps say nothing about one that has not
 // come up.
 void ProcessesOfJob::OnProgressOfMembers() {
   for (auto& [name, process] : processes_)
-    if (process.phase == Phase::kRunning && process.is_up) process.Progressed();
+    if (process.phase == Phase::kRunning && process.is_up) process.StartAfresh();
 }
 
-// Servers do not report steps, but no worker completes one without them.
-void ProcessesOfJob::OnProgress(const std::string& name, Time now) {
+// Servers do not report steps, but no worker completes one without them. What fails in the same
+// step each time completes those between the last checkpoint and that one again each time, so they
+// begin no count anew. Others may have gone on meanwhile: each is held to where the job was when it
+// ended itself.
+bool ProcessesOfJob::OnProgress(const std::string& name, Step step, Time now) {
+  const bool is_new = step > reached_;
+  if (is_new) reached_ = step;
   for (auto& [other, process] : processes_) {
     const bool runs = process.phase == Phase::kRunning;
     const bool serves = runs && process.role == Role::kServer;
     const bool has_looked_on = runs && now - process.since >= options_.healthy_after;
-    if (other == name || serves || has_looked_on) process.Progressed();
+    if (other != name && !serves && !has_looked_on) continue;
+    process.has_worked = true;
+    if (step > process.ended_at) process.StartAfresh();
   }
+  return is_new;
 }
 
 // Exits are told again even if the process runs again: only we know what the earlier one had run,

@@ -36,8 +36,10 @@ class ProcessesOfJob {
   void OnSigned(const std::string& name, PlacementNumber placement, Time now, Actions& out);
   void OnSignFailed(const std::string& name, PlacementNumber placement, const std::string& why,
                     Time now, Actions& out);
-  void OnProgress(const std::string& name, Time now);  // a member of this job completed a step
-  void OnProgressOfMembers();  // of the coordinator: a member of any job completed a step
+  // A member of this job completed a step. True: no process of it had reported that step, or a
+  // later one, here. One that is done again after a rewind is no progress.
+  bool OnProgress(const std::string& name, Step step, Time now);
+  void OnProgressOfMembers();  // of the coordinator: a job went on to a step that is new here
   void OnSessionUp(Actions& out);
   void KeepDown(const std::string& name);
   void Release(const std::string& name, Time now);
@@ -83,13 +85,13 @@ class ProcessesOfJob {
     Duration backoff{};  // before the last start; zero: nothing failed since progress
     std::deque<Time> failures{};             // without progress in between
     std::optional<Time> host_fails_since{};  // likewise, and no failure of its own in between
+    std::optional<Step> ended_at{};          // `reached_` when it ended last
     bool has_worked = false;                 // at any time: it completed a step, or is_up
     bool is_up = false;  // the coordinator, since its last start: it has spoken with us
     std::optional<Exit> last_exit{};
     // The last ones that say what a worker had run.
     std::deque<std::pair<PlacementNumber, Exit>> counted_exits{};
     void StartAfresh();  // no failures are counted any more
-    void Progressed();
     // Nothing of before counts, but its counts.
     void BeginAt(PlacementNumber place, std::vector<std::string> devices_there, Time now);
   };
@@ -117,6 +119,7 @@ class ProcessesOfJob {
   const SupervisorOptions options_;
   const std::deque<ProcessExited> ended_before_;
   std::map<std::string, Process> processes_;  // by name
+  std::optional<Step> reached_{};             // the highest step that any of them has reported
   bool stopping_ = false;
 };
 

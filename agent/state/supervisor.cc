@@ -200,9 +200,10 @@ void Supervisor::On(const Exited& event, Time now, Actions& out) {
   if (ProcessesOfJob* job = Find(event.key)) job->OnExit(event.key.name, event.exit, now, out);
 }
 
-// The coordinator serves all jobs, so that a step of any of them is its progress, too.
+// The coordinator serves all jobs, so that a new step of any of them is its progress, too.
 void Supervisor::On(const Progressed& event, Time now, Actions&) {
-  if (ProcessesOfJob* job = Find(event.key)) job->OnProgress(event.key.name, now);
+  ProcessesOfJob* const job = Find(event.key);
+  if (job == nullptr || !job->OnProgress(event.key.name, event.step, now)) return;
   if (ProcessesOfJob* coordinator = Find(kCoordinatorKey)) coordinator->OnProgressOfMembers();
 }
 

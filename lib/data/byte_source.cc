@@ -15,6 +15,7 @@
 
 #include "lib/base/descriptor.h"
 #include "lib/base/status.h"
+#include "lib/data/hash_listener.h"
 
 namespace muster {
 namespace {
@@ -33,7 +34,10 @@ class File final : public ByteSource {
     if (!file.is_open() || fstat(file.get(), &now) != 0)
       return Bad(*this, std::generic_category().message(errno));
     if (!IsAsFound(now)) return Bad(*this, "it has changed since the job began");
-    while (!pieces.empty()) MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), TakeRun(pieces)));
+    while (!pieces.empty()) {
+      MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), TakeRun(pieces)));
+      DataGoesOn();
+    }
     return absl::OkStatus();
   }
 

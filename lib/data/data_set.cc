@@ -22,8 +22,6 @@ namespace {
 constexpr uint64_t kSplitSalt = 0x73706c6974u;  // "split"
 constexpr char kBadSample[] = "muster/bad_sample";
 
-thread_local const HashListener* hash_listener = nullptr;
-
 // A data set, and what of its files could not be read.
 class WithLeftOut final : public DataSet {
  public:
@@ -69,7 +67,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> Open(const DataSpec& data, uint64_t see
                   .keeps = quick,
                   .folder = quick ? KeptHashFolder() : "",
                   .now = absl::GetCurrentTimeNanos()};
-  if (hash_listener != nullptr) {
+  if (const HashListener* hash_listener = CurrentHashListener(); hash_listener != nullptr) {
     hashing.so_far = hash_listener->told;
     hashing.may_wait = hash_listener->may_wait;
     hashing.quiet_for = hash_listener->quiet_for;
@@ -172,6 +170,7 @@ absl::StatusOr<std::unique_ptr<DataSet>> PartOfDataSet(std::unique_ptr<DataSet> 
 
 }  // namespace muster
 
+// Here, where libmuster_plugin.so exports what stands in this file.
 void muster_set_hash_listener(const muster::HashListener* listener) {
-  muster::hash_listener = listener;
+  muster::SetHashListenerOfThread(listener);
 }

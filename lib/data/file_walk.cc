@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/own_folder.h"
 #include "lib/base/status.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/names_in.h"
 
 namespace muster {
@@ -166,7 +167,11 @@ absl::Status NothingIn(const DataSpec& data, absl::string_view what) {
 
 absl::StatusOr<std::string> WalkFiles(const DataSpec& data, const std::function<bool()>& full,
                                       const std::function<std::string(const WalkedFile&)>& take) {
-  Walk walk(data, full, take);
+  const auto take_next = [&](const WalkedFile& walked) {
+    DataGoesOn();
+    return take(walked);
+  };
+  Walk walk(data, full, take_next);
   for (const std::string& path : data.paths) MUSTER_RETURN_IF_ERROR(walk.AddPath(path));
   return walk.Finish();
 }

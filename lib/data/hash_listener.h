@@ -15,7 +15,17 @@ struct HashListener {
   std::function<bool()> may_wait;  // for another process that hashes the same
   // Most data is hashed in no time, of which nobody needs to hear.
   std::chrono::milliseconds quiet_for{1000};
+  // A file was found or a piece of one was read, of which people hear nothing: opening a large set
+  // takes long, and is no standing still.
+  std::function<void()> goes_on{};
 };
+
+// What muster_set_hash_listener does, within one library.
+void SetHashListenerOfThread(const HashListener* listener);
+// Of this thread; null: there is none.
+const HashListener* CurrentHashListener();
+// Tells it, where there is one.
+void DataGoesOn();
 
 // The listener lives until another is set, or none (null). Of the thread that calls OpenDataSet.
 using SetHashListener = void (*)(const HashListener* listener);

@@ -26,6 +26,7 @@
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/data/byte_source.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/names_in.h"
 #include "lib/data/so_far_file.h"
 #include "lib/kernels/sha256.h"
@@ -93,6 +94,7 @@ class FolderHash {
       if (got < 0) return FileError(errno, "read", path.string());
       if (got == 0) break;
       hash_.Update({piece_.data(), static_cast<size_t>(got)});
+      DataGoesOn();
     }
     return !syncs_ || fsync(file.get()) == 0 ? absl::OkStatus()
                                              : FileError(errno, "sync", path.string());

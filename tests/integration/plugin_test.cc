@@ -245,6 +245,21 @@ TEST(PluginTest, WhatCannotBeLoadedIsNamedWithTheReason) {
   EXPECT_THAT(ErrorOf(run), HasSubstr("built with muster 0.0.9"));
 }
 
+// Each start does the steps up to the one that fails again, since there is no checkpoint.
+TEST(PluginTest, AJobThatFailsInALaterStepEachTimeEndsAfterItsRestarts) {
+  const Folder folder;
+  const TrainRun run =
+      Train({.spec = "name: odd\ntask: odd-module\nparameters: {does: throws after twelve lanes}\n"
+                     "batch: 4\nlanes: 2\nsteps: 20\nrestarts: 1\ncheckpoint: {every_seconds: 0}\n",
+             .dir = folder / "job",
+             .plugins = MUSTER_TEST_PLUGINS "/odd_module"});
+  EXPECT_EQ(run.exit_code, kExitFailed) << run.Trace();
+  EXPECT_THAT(ErrorOf(run), HasSubstr("task odd-module throws: no lane any more")) << run.Trace();
+  EXPECT_THAT(run.Trace(), AllOf(HasSubstr("worker-0 ended with exit code 1: "),
+                                 HasSubstr("no lane any more; it starts again in 0.2 s")));
+  EXPECT_THAT(run.Trace(), HasSubstr("it fails over and over and is not started again"));
+}
+
 // `muster check` runs the task in a worker: however that ends, its user is told whose task it ran.
 TEST(PluginTest, ACheckWhoseWorkerIsEndedByTheTaskSaysSo) {
   const Folder folder;
@@ -275,6 +290,26 @@ TEST(PluginTest, ACheckOfATaskThatClosesTheStandardStreamsTellsAll) {
   Program check({kMuster, "check", spec, "--plugins", MUSTER_TEST_PLUGINS "/odd_NONE"});
   check.End();
   EXPECT_THAT(check.output(), HasSubstr("odd, of odd_NONE.so"));
+}
+
+// Nothing else would end either: its worker never joins, and nobody waits for members alone.
+TEST(PluginTest, ATaskThatIsNeverMadeEndsItsWorkerAndACheck) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml", plugins = MUSTER_TEST_PLUGINS "/odd_module";
+  WriteFile(spec,
+            "name: odd\ntask: odd-module\nparameters: {does: is never made}\nbatch: 4\nlanes: 2\n"
+            "steps: 2\nrestarts: 0\nthread_patience: 5\n");
+  const std::string says = absl::StrCat(" s in task odd-module of plug-in ", plugins,
+                                        "/odd_module.so: its constructor, or what it prepares, has "
+                                        "not returned");
+  Program check({kMuster, "check", spec, "--plugins", plugins});
+  EXPECT_EQ(check.End(), kExitFailed) << check.output();
+  EXPECT_THAT(check.output(),
+              AllOf(HasSubstr("muster check: nothing has gone on for "), HasSubstr(says)));
+  Program train({kMuster, "train", spec, "--plugins", plugins, "--dir", folder / "job",
+                 "--thread-patience", "5", "--lease", "0.5"});
+  EXPECT_EQ(train.End(), kExitFailed) << train.output();
+  EXPECT_THAT(train.output(), HasSubstr(says));
 }
 
 struct Oddity {

@@ -376,8 +376,8 @@ Machine::Answer Machine::Do(const Quit& a, const SimFrame*) {
   return std::nullopt;
 }
 
-Machine::Answer Machine::Do(const Completed&, const SimFrame*) {
-  outside_.step_done();
+Machine::Answer Machine::Do(const Completed& a, const SimFrame*) {
+  outside_.step_done(a.record.step);
   return std::nullopt;
 }
 

@@ -40,7 +40,7 @@ class Machine {
     std::function<void(ToCoordinator)> tell;
     // Holds sessions to exactly these, and returns those whose sessions end by that.
     std::function<std::vector<MemberId>(const std::vector<ViewMember>&)> connect;
-    std::function<void()> step_done;
+    std::function<void(Step)> step_done;
     std::function<void()> at_phase;  // it has brought one, or has its total
     std::function<void(int code, const std::string& reason)> quit;
     std::function<void(const std::string&)> violate;
@@ -84,7 +84,7 @@ class Machine {
   Answer Do(const GiveUpMeasure&, const SimFrame*);
   Answer Do(const PrepareCopy&, const SimFrame*);
   Answer Do(const DropState&, const SimFrame*);
-  Answer Do(const Completed&, const SimFrame*);
+  Answer Do(const Completed& a, const SimFrame*);
   Answer Do(const Quit&, const SimFrame*);
 
   void Handle(GradientsReady event);

@@ -37,7 +37,7 @@ class MemberProcess {
     std::function<CoordinatorProcess*(NodeId)> coordinator;  // null: none is there
     std::function<SimJob*()> job;                            // that has its job's id now
     std::function<void(const MemberProcess&, const FromCoordinator&)> hears;
-    std::function<void()> step_done;
+    std::function<void(Step)> step_done;
     std::function<void(const MemberProcess&)> at_phase;
     std::function<void(int exit_code, const std::string& reason)> left;
   };

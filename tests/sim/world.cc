@@ -235,7 +235,9 @@ void World::Spawn(Host& host, const agent::Spawn& spawn, std::optional<Incarnati
     faults_.OnHeard(member, message);
   };
   events.at_phase = [this](const MemberProcess& member) { faults_.OnPhase(member); };
-  events.step_done = [agent = host.agent.get(), key] { agent->Do(agent::Progressed{key}); };
+  events.step_done = [agent = host.agent.get(), key](Step step) {
+    agent->Do(agent::Progressed{key, step});
+  };
   events.left = [this, node](int code, const std::string& reason) {
     schedule_.At(0, [this, node, code, reason] { End(node, "left: " + reason, code, 0); });
   };

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -39,6 +40,7 @@
 #include "worker/commands/data_text.h"
 #include "worker/commands/evaluate.h"
 #include "worker/commands/evaluate_text.h"
+#include "worker/commands/making_watch.h"
 #include "worker/commands/preparing_line.h"
 #include "worker/commands/saved_model.h"
 #include "worker/commands/task_text.h"
@@ -128,13 +130,25 @@ absl::StatusOr<JobSpec> SpecOnInput() {
   return ParseJobJson(text, "standard input");
 }
 
+// Of a task that never comes back from its constructor.
+auto EndsHung(const char* command, const Words& words) {
+  return [command, &words](const std::string& why) {
+    std::cerr << "muster " << command << ": " << PrintableLines(why) << std::endl;
+    words.last_word.HasEnded();
+    std::_Exit(kExitFailed);
+  };
+}
+
 // Null: of a job without validation. `trained`: the task over the training data.
-absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const TrainingSpec& training,
+absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const JobSpec& spec,
                                                          const MadeTask& trained,
                                                          const Words& words) {
+  const TrainingSpec& training = spec.training;
   if (!training.validation.wanted()) return nullptr;
   PreparingLine line;
+  MakingWatch watch(PatienceOf(spec.runtime), EndsHung(kCheck, words));
   Preparing preparing = PreparingFor(words, line);
+  watch.WatchOver(preparing);
   preparing.known = trained.prepared;
   preparing.plugin = trained.plugin;
   absl::StatusOr<MadeTask> made =
@@ -150,11 +164,13 @@ int CheckJob(const Words& words) {
   absl::StatusOr<MadeTask> made;
   {
     PreparingLine line;
-    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders,
-                       PreparingFor(words, line));
+    MakingWatch watch(PatienceOf(spec->runtime), EndsHung(kCheck, words));
+    Preparing preparing = PreparingFor(words, line);
+    watch.WatchOver(preparing);
+    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, preparing);
   }
   if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
-  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(spec->training, *made, words);
+  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(*spec, *made, words);
   absl::Status measured = measures.status();
   if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
   if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));

@@ -43,6 +43,12 @@ bool IsOfThisJob(const MadeTask& made, const Preparing& preparing) {
   return preparing.plugin.empty() || preparing.plugin == made.plugin;
 }
 
+HashListener ListenerOf(const Preparing& preparing) {
+  HashListener listener{preparing.told, preparing.may_wait};
+  listener.goes_on = preparing.goes_on;
+  return listener;
+}
+
 absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given, DataPart part,
                                 const Preparing& preparing, std::shared_ptr<const SpoolMap> spool) {
   const TaskInfo& info = plugin.type.info;
@@ -63,7 +69,7 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   made.prepared = *std::move(prepared);
   preparing.is_over();
   if (made.prepared != nullptr) options.prepared = made.prepared->files();
-  const HashListener listener{preparing.told, preparing.may_wait};
+  const HashListener listener = ListenerOf(preparing);
   const HashListening listening(plugin.set_hash_listener, listener);
   auto task =
       MakeGuarded(info.name, options.data.on_bad_sample, [&] { return plugin.type.make(options); });
@@ -80,7 +86,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
                                   const std::vector<std::string>& folders,
                                   const Preparing& preparing,
                                   std::shared_ptr<const SpoolMap> spool) {
-  const HashListener listener{preparing.told, preparing.may_wait};
+  const HashListener listener = ListenerOf(preparing);
   const HashListening listening(muster_set_hash_listener, listener);
   MadeTask made;
   ModelFile file;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/prepared_name.h"
 #include "lib/data/stream_set.h"
 #include "worker/plugins/guarded_task.h"
@@ -48,6 +49,11 @@ absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions op
         absl::StrCat("data.format: task ", name,
                      " prepares something from its training data before "
                      "it is trained, and of a stream nothing has come then"));
+  // What is read meanwhile is told to nobody, and is a sign that nothing hangs.
+  HashListener reads{[](const PreparedSoFar&) {}, preparing.may_wait};
+  reads.goes_on = preparing.goes_on;
+  const HashListening by_us(muster_set_hash_listener, reads);
+  const HashListening by_plugin(plugin.set_hash_listener, reads);
   options = ForAll(std::move(options));
   const absl::StatusOr<DataContent> found = Content(options.data, preparing);
   MUSTER_RETURN_IF_ERROR(

@@ -17,6 +17,8 @@ struct Preparing {
   // As of PrepareOnceOptions. Where nobody may wait, nothing is begun either.
   std::function<void(const PreparedSoFar&)> told = [](const PreparedSoFar&) {};
   std::function<bool()> may_wait = [] { return true; };
+  // Data is read, of which `told` hears nothing. Not for people: a sign that nothing hangs.
+  std::function<void()> goes_on = [] {};
   // What the task prepares is there; what comes next has no words of its own.
   std::function<void()> is_over = [] {};
   // Told before code of others runs: "task mlp of plug-in /opt/mlp.so".

@@ -101,6 +101,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const DoPrepare& command) {
   phased_.reset();  // it holds on to what is made anew
   MUSTER_ASSIGN_OR_RETURN(task_,
                           parts_.make_task(job.spec.training, DataPart::kTraining, command.spool));
+  GoOn();
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
   if (IsStreamed(job.spec.training) && task_->SampleCount() != kMostSamples)
     return absl::FailedPreconditionError(
@@ -117,6 +118,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const DoPrepare& command) {
   if (const absl::Status fits = CheckDelay(job.spec.training, environment.samples); !fits.ok())
     return absl::FailedPreconditionError(fits.message());
   MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
+  GoOn();
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckBest(job.spec));
   if (LeavesOut(job.spec.training)) environment.tensors.push_back(LeftOutTensor(job.spec.training));
   MUSTER_RETURN_IF_ERROR(PreparePhases(job.spec, environment.tensors));
@@ -124,6 +126,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const DoPrepare& command) {
   MUSTER_RETURN_IF_ERROR(task_->Bind(draft->layout.ModelSpace()));
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->Bind(draft->layout));
   MUSTER_ASSIGN_OR_RETURN(first_state_, FirstState::Open(job.spec.training, *task_));
+  GoOn();
   auto setup = std::make_shared<Setup>(*draft);
   MUSTER_ASSIGN_OR_RETURN(setup->environment.numeric, NumericProperties(*draft));
   setup_ = setup;

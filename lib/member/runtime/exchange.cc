@@ -210,6 +210,7 @@ void Exchange::LearnJob(JobIs job) {
   if ((quit_ = WhyNotThisJob(job, options_))) return;
   const bool can_begin = options_.place.role == Role::kWorker || job.environment.has_value();
   job_ = std::move(job);
+  life_signs_.BePatient(DurationOf(job_->spec.runtime.thread_patience) + options_.lease);
   if (!can_begin || std::exchange(preparing_, true)) return;
   if (options_.place.role == Role::kWorker) {
     LogInfo("reads its data and makes its model; then it joins");
@@ -233,7 +234,6 @@ void Exchange::Handle(Prepared event) {
 
 void Exchange::BecomeMember(SetupPtr setup) {
   setup_ = std::move(setup);
-  life_signs_.BePatient(DurationOf(setup_->spec.runtime.thread_patience) + options_.lease);
   data_ = std::make_unique<DataPath>(setup_, *parts_.copied);
   writer_ = std::make_unique<SegmentWriter>(setup_, WriterName(options_.place.id), parts_.events,
                                             *parts_.failpoints, writer_progress_);

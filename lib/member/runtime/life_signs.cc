@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "lib/base/clock.h"
 #include "lib/wire/message_codec.h"
 
@@ -16,6 +17,15 @@ std::vector<ThreadAge> AgesOf(const std::vector<const ThreadProgress*>& threads,
     if (const std::optional<Duration> age = thread->Age(now))
       ages.push_back({thread->name(), Seconds(gaps.Since(*age))});
   return ages;
+}
+
+std::string WhyItHangs(const ThreadAge& hung, const std::string& runs) {
+  if (runs.empty())
+    return absl::StrFormat("its %s thread has stood still for %.0f s", hung.thread, hung.seconds);
+  return absl::StrFormat(
+      "nothing has gone on for %.0f s in %s: its constructor, or what it prepares, has not "
+      "returned; where it needs so long, give the job a larger thread_patience",
+      hung.seconds, runs);
 }
 
 LifeSigns::LifeSigns(Options options, std::vector<const ThreadProgress*> threads)
@@ -40,7 +50,6 @@ void LifeSigns::BePatient(Duration patience) {
 
 void LifeSigns::SayTo(std::shared_ptr<Session> coordinator) {
   MutexLock lock(mutex_);
-  was_member_ = was_member_ || coordinator != nullptr;
   coordinator_.swap(coordinator);  // the old one ends without the lock
 }
 
@@ -93,14 +102,14 @@ void LifeSigns::Run() {
     Alive alive = saying.alive;
     alive.threads = AgesOf(threads_, gaps, now);
     if (saying.to) saying.to->Send({Encode(ToCoordinator(alive)), Payload()});
-    if (saying.was_member) Judge(alive.threads, saying.patience);
+    Judge(alive.threads, saying.patience);
   }
 }
 
 LifeSigns::Saying LifeSigns::WhatToSay(Time now, const WordPace& pace) {
   MutexLock lock(mutex_);
   alive_.unreachable = missed_.Name();
-  Saying saying{coordinator_, alive_, was_member_, patience_, !missed_.missed().members.empty()};
+  Saying saying{coordinator_, alive_, patience_, !missed_.missed().members.empty()};
   if (!pace.MayName(now, noted_)) saying.alive.unreachable = {};
   return saying;
 }

@@ -24,12 +24,16 @@ namespace muster {
 std::vector<ThreadAge> AgesOf(const std::vector<const ThreadProgress*>& threads,
                               const OwnGaps& gaps, Time now);
 
+// For people, of one that hangs: "its train thread has stood still for 125 s". `runs`: as
+// ThreadProgress has it, of whoever makes a task. Pure.
+std::string WhyItHangs(const ThreadAge& hung, const std::string& runs);
+
 class LifeSigns {
  public:
   struct Options {
     Duration every;
-    // Once we have been a member, and a thread that is judged has stood still for longer: `hangs`
-    // is told, once.
+    // Once a thread that is judged has stood still for longer: `hangs` is told, once. Also before
+    // we are a member: a task that is never made would have its job wait without end.
     Duration patience;
     std::function<void(const ThreadAge&)> hangs;  // may be empty; on the thread of the life signs
   };
@@ -57,7 +61,6 @@ class LifeSigns {
   struct Saying {
     std::shared_ptr<Session> to;
     Alive alive;
-    bool was_member = false;
     Duration patience;
     bool misses_somebody = false;  // though it may not name them now
   };
@@ -75,7 +78,6 @@ class LifeSigns {
   CondVar changed_;
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
-  bool was_member_ ABSL_GUARDED_BY(mutex_) = false;
   Duration patience_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Session> coordinator_ ABSL_GUARDED_BY(mutex_);
   Alive alive_ ABSL_GUARDED_BY(mutex_);

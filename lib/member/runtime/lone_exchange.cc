@@ -77,11 +77,11 @@ void LoneExchange::LearnJob(JobIs job) {
   asker_.Answered();
   if ((quit_ = WhyNotThisJob(job, options_))) return;
   job_ = std::move(job);
+  life_signs_.BePatient(DurationOf(job_->spec.runtime.thread_patience) + options_.lease);
   Learn(*job_);
 }
 
 void LoneExchange::BecomeMember() {
-  life_signs_.BePatient(DurationOf(job_->spec.runtime.thread_patience) + options_.lease);
   Feed(CoordinatorSays{*job_});
   Introduce();
 }

@@ -79,8 +79,8 @@ absl::Status Check(const ProcessOptions& options) {
 }
 
 // A thread that hangs cannot be told to leave. Our agent waits for our exit to start another.
-[[noreturn]] void EndHung(const ThreadAge& hung) {
-  LogError("ends itself: its %s thread has stood still for %.0f s", hung.thread, hung.seconds);
+[[noreturn]] void EndHung(const ThreadAge& hung, const std::string& runs) {
+  LogError("ends itself: %s", WhyItHangs(hung, runs));
   std::_Exit(kExitFailed);
 }
 
@@ -146,7 +146,9 @@ absl::Status MemberProcess::Begin(Transport& transport, const TransportCounters*
   exchange.cluster = options_.cluster;
   exchange.lease = std::chrono::milliseconds(options_.lease_ms);
   exchange.thread_patience = std::chrono::seconds(options_.thread_patience_s);
-  exchange.hangs = EndHung;
+  exchange.hangs = [this](const ThreadAge& hung) {
+    EndHung(hung, hung.thread == port_.progress.name() ? port_.progress.runs() : "");
+  };
   exchange.coordinator_timeout = std::chrono::seconds(options_.coordinator_timeout_s);
   ExchangeParts parts;
   parts.transport = &transport;

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "lib/base/mutex.h"
 #include "lib/base/time.h"
 
 namespace muster {
@@ -28,10 +29,22 @@ class ThreadProgress {
   }
   const std::string& name() const { return name_; }
 
+  // Whose code its work runs now, for people; empty: our own.
+  void Runs(std::string what) {
+    MutexLock lock(mutex_);
+    runs_ = std::move(what);
+  }
+  std::string runs() const {
+    MutexLock lock(mutex_);
+    return runs_;
+  }
+
  private:
   static constexpr Duration::rep kRests = -1;
   const std::string name_;
   std::atomic<Duration::rep> at_{kRests};
+  mutable Mutex mutex_;
+  std::string runs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -69,6 +69,12 @@ class SupervisorTest : public ::testing::Test {
   std::vector<std::string> Exits(const std::string& name, int code, int signal = 0) {
     return Do(Exited{Key(name), Exit{.code = code, .signal = signal}});
   }
+  // The next one of its job.
+  void CompletesAStep(const std::string& name) { Do(Progressed{Key(name), ++step_}); }
+  // From this one on up to that one.
+  void CompletesSteps(const std::string& name, int64_t from, int64_t to) {
+    for (int64_t step = from; step <= to; ++step) Do(Progressed{Key(name), Step(step)});
+  }
   // Lets time pass until the next tick is due, and ticks.
   std::vector<std::string> TickWhenDue() {
     now_ = supervisor_->NextTick().value();
@@ -79,6 +85,7 @@ class SupervisorTest : public ::testing::Test {
   }
 
   Time now_ = Time{} + seconds(100);
+  Step step_{};
   std::optional<Supervisor> supervisor_{std::in_place};
 };
 
@@ -201,7 +208,68 @@ TEST_F(SupervisorTest, AStepStartsAfresh) {
     EXPECT_THAT(Exits("worker-0", 1),
                 ElementsAre("tell worker-0 exit code 1", "note worker-0 again in 200 ms"));
     TickWhenDue();
-    Do(Progressed{Key("worker-0")});
+    CompletesAStep("worker-0");
+  }
+}
+
+// A lane that fails in step 7 each time: the job goes back to its checkpoint of step 2, and does
+// the steps up to there again. They once began the count anew each time, and the job never ended.
+TEST_F(SupervisorTest, StepsThatAreDoneAgainAreNoProgress) {
+  Want({"server-0", "worker-0"});
+  Do(WantCoordinator{});
+  Do(SessionUp{});
+  CompletesSteps("worker-0", 0, 6);
+  for (const char* delay : {"200", "400", "800", "1600"}) {
+    const std::string again = absl::StrCat(" again in ", delay, " ms");
+    EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0" + again);
+    EXPECT_EQ(Exits("server-0", 1).back(), "note server-0" + again);
+    EXPECT_EQ(Exits("coordinator", 1).back(), "note coordinator" + again);
+    TickWhenDue();
+    Do(SessionUp{});
+    CompletesSteps("worker-0", 2, 6);
+  }
+  EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0 given up");
+  EXPECT_EQ(Exits("server-0", 1).back(), "note server-0 given up");
+  EXPECT_EQ(Exits("coordinator", 1).back(), "note coordinator given up");
+}
+
+TEST_F(SupervisorTest, OneNewStepAfterThoseThatAreDoneAgainStartsAfresh) {
+  Want({"worker-0"});
+  for (int64_t reached = 6; reached < 30; ++reached) {
+    CompletesSteps("worker-0", 2, reached);
+    EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0 again in 200 ms");
+    TickWhenDue();
+  }
+}
+
+// Others on this host may have gone on meanwhile, and tell of each step first.
+TEST_F(SupervisorTest, EachIsHeldToWhereTheJobWasWhenItFailedItself) {
+  Want({"worker-0", "worker-1"});
+  CompletesSteps("worker-0", 0, 6);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(Exits("worker-1", 1).back(), "note worker-1 again in 200 ms");
+    TickWhenDue();
+    CompletesSteps("worker-0", 7 + i, 7 + i);
+    CompletesSteps("worker-1", 7 + i, 7 + i);
+  }
+  for (const char* delay : {"200", "400", "800", "1600"}) {
+    EXPECT_EQ(Exits("worker-1", 1).back(), absl::StrCat("note worker-1 again in ", delay, " ms"));
+    TickWhenDue();
+    CompletesSteps("worker-1", 20, 26);
+  }
+  EXPECT_EQ(Exits("worker-1", 1).back(), "note worker-1 given up");
+}
+
+TEST_F(SupervisorTest, AJobsNextStartCountsItsStepsFromTheFirst) {
+  Want({"worker-0"});
+  CompletesSteps("worker-0", 0, 6);
+  Exits("worker-0", 75);
+  const JobProcesses next{"j", StartNumber(2), {{"worker-0", Role::kWorker}}};
+  Do(WantMembers{Wanted{{next}}});
+  for (int64_t step = 2; step < 6; ++step) {
+    CompletesSteps("worker-0", step, step);
+    EXPECT_EQ(Exits("worker-0", 1).back(), "note worker-0 again in 200 ms");
+    TickWhenDue();
   }
 }
 
@@ -254,7 +322,7 @@ TEST_F(SupervisorTest, AnyMembersStepIsProgressOfTheCoordinatorToo) {
     EXPECT_THAT(Exits("coordinator", 0, SIGKILL), ElementsAre("note coordinator again in 200 ms"));
     TickWhenDue();
     Do(SessionUp{});
-    Do(Progressed{Key("worker-0")});
+    CompletesAStep("worker-0");
   }
 }
 
@@ -263,13 +331,13 @@ TEST_F(SupervisorTest, AStepIsNoProgressOfACoordinatorThatDoesNotComeUp) {
   Do(WantCoordinator{});
   Want({"worker-0"});
   Do(SessionUp{});
-  Do(Progressed{Key("worker-0")});
+  CompletesAStep("worker-0");
   std::vector<std::string> notes;
   for (int i = 0; i < 7; ++i) {
     notes.push_back(Exits("coordinator", kExitLater).back());
-    Do(Progressed{Key("worker-0")});  // while it is away
+    CompletesAStep("worker-0");  // while it is away
     TickWhenDue();
-    Do(Progressed{Key("worker-0")});  // while it tries to come up
+    CompletesAStep("worker-0");  // while it tries to come up
   }
   EXPECT_THAT(notes,
               ElementsAre("note coordinator again in 200 ms", "note coordinator again in 400 ms",
@@ -277,7 +345,7 @@ TEST_F(SupervisorTest, AStepIsNoProgressOfACoordinatorThatDoesNotComeUp) {
                           "note coordinator again in 3200 ms", "note coordinator again in 5000 ms",
                           "note coordinator again in 5000 ms"));
   Do(SessionUp{});
-  Do(Progressed{Key("worker-0")});
+  CompletesAStep("worker-0");
   EXPECT_THAT(Exits("coordinator", kExitLater), ElementsAre("note coordinator again in 200 ms"));
 }
 
@@ -287,7 +355,7 @@ TEST_F(SupervisorTest, ACrashLoopOfTheCoordinatorEndsAlsoWhileMembersTrain) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_THAT(Exits("coordinator", 1).back(), HasSubstr("again"));
     TickWhenDue();
-    Do(Progressed{Key("worker-0")});
+    CompletesAStep("worker-0");
   }
   EXPECT_EQ(Exits("coordinator", 1).back(), "note coordinator given up");
 }
@@ -297,7 +365,7 @@ TEST_F(SupervisorTest, TheOthersStepsAreNoProgressOfOneThatFails) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_THAT(Exits("worker-1", 1).back(), HasSubstr("again"));
     TickWhenDue();
-    Do(Progressed{Key("worker-0")});
+    CompletesAStep("worker-0");
   }
   EXPECT_EQ(Exits("worker-1", 1).back(), "note worker-1 given up");
 }
@@ -308,7 +376,7 @@ TEST_F(SupervisorTest, AWorkersStepIsProgressOfTheServers) {
   for (int i = 0; i < 20; ++i) {
     EXPECT_EQ(Exits("server-0", 0, SIGKILL).back(), "note server-0 again in 200 ms");
     TickWhenDue();
-    Do(Progressed{Key("worker-0")});
+    CompletesAStep("worker-0");
   }
 }
 
@@ -317,7 +385,7 @@ TEST_F(SupervisorTest, ASpareThatRanThroughManyStepsOfTheOthersStartsAfresh) {
   Want({"worker-0", "worker-1"});
   for (int i = 0; i < 20; ++i) {
     now_ += std::chrono::minutes(10);
-    Do(Progressed{Key("worker-0")});
+    CompletesAStep("worker-0");
     EXPECT_EQ(Exits("worker-1", 0, SIGKILL).back(), "note worker-1 again in 200 ms");
     TickWhenDue();
   }
@@ -420,12 +488,24 @@ TEST_F(SupervisorTest, AHostThatStaysWithoutRoomIsGivenUp) {
 
 TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfAMemberThatHasTrained) {
   Want({"worker-0"});
-  Do(Progressed{Key("worker-0")});
+  CompletesAStep("worker-0");
   for (int i = 0; i < 20; ++i) {
     ASSERT_THAT(Exits("worker-0", 0, SIGKILL).back(), HasSubstr("again"));
     TickWhenDue();
   }
   EXPECT_THAT(Exits("worker-0", 1).back(), HasSubstr("again"));
+}
+
+// A rewind has it do again what another one did: it works, and is killed for nothing of its own.
+TEST_F(SupervisorTest, SigkillFromOutsideIsNoFailureOfAMemberThatHasDoneAStepAgain) {
+  Want({"worker-0", "worker-1"});
+  CompletesSteps("worker-0", 0, 6);
+  CompletesSteps("worker-1", 2, 3);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_THAT(Exits("worker-1", 0, SIGKILL).back(), HasSubstr("again"));
+    TickWhenDue();
+    CompletesSteps("worker-1", 2, 3);
+  }
 }
 
 // Before the first step of its first job, too: it has listened and read its journal.
@@ -477,7 +557,7 @@ TEST_F(SupervisorTest, SigkillOfACoordinatorThatNeverCameUpIsAFailure) {
 TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
   Do(WantCoordinator{});
   Do(SessionUp{});
-  Do(Progressed{Key("worker-0")});
+  CompletesAStep("worker-0");
   for (int day = 0; day < 20; ++day) {
     now_ += std::chrono::hours(24);
     ASSERT_THAT(Exits("coordinator", 0, SIGKILL).back(), HasSubstr("again in 200 ms"));
@@ -487,7 +567,7 @@ TEST_F(SupervisorTest, SigkillOfACoordinatorThatRanForLongIsForgotten) {
 
 TEST_F(SupervisorTest, SigkillOfWhatNeverTrainedAndForMemoryAreFailures) {
   Want({"worker-0", "worker-1"});
-  Do(Progressed{Key("worker-1")});
+  CompletesAStep("worker-1");
   const Exit out_of_memory{.signal = SIGKILL, .out_of_memory = true};
   for (int i = 0; i < 4; ++i) {
     EXPECT_THAT(Exits("worker-0", 0, SIGKILL).back(), HasSubstr("again"));
@@ -551,7 +631,7 @@ TEST_F(TwoJobsTest, AStepOfOneJobIsNoProgressOfTheOther) {
   TickWhenDue();
   ExitsOf("two", 1);
   TickWhenDue();
-  Do(Progressed{{"two", "worker-0"}});
+  Do(Progressed{{"two", "worker-0"}, Step(1)});
   EXPECT_THAT(ExitsOf("one", 1).back(), "note worker-0 again in 400 ms");
   EXPECT_THAT(ExitsOf("two", 1).back(), "note worker-0 again in 200 ms");
 }
@@ -846,6 +926,33 @@ TEST_F(SupervisorTest, NotesReadWell) {
             "worker-1 ended with exit code 65 (bad data); it is not started again");
   EXPECT_EQ(text(kCoordinatorKey, {.signal = SIGKILL, .out_of_memory = true}),
             "coordinator ran out of memory; it starts again in 0.2 s");
+}
+
+TEST_F(SupervisorTest, WhyAProcessFailedIsSaidEachTimeItStartsAgain) {
+  const std::string lines =
+      "2026-11-21T10:09:51.267Z info muster-worker worker-0 makes its model\n"
+      "2026-11-21T10:09:51.268Z error muster-worker worker-0 task mine throws: no lane\n";
+  const struct {
+    Exit exit;
+    const char* text;
+  } cases[] = {
+      {{.code = 1, .last_lines = lines},
+       "worker-0 ended with exit code 1: task mine throws: no lane; it starts again in 0.2 s"},
+      {{.signal = SIGABRT, .last_lines = "terminate called\n"},
+       "worker-0 was killed by SIGABRT: terminate called; it starts again in 0.2 s"},
+      {{.code = 1}, "worker-0 ended with exit code 1; it starts again in 0.2 s"},
+      // Whoever was ended had no last word.
+      {{.signal = SIGKILL, .last_lines = lines},
+       "worker-0 was killed by SIGKILL; it starts again in 0.2 s"},
+      {{.code = kExitTerminated, .last_lines = lines},
+       "worker-0 ended with exit code 143 (told to go by a signal); it starts again in 0.2 s"},
+  };
+  for (const auto& c : cases) {
+    supervisor_.emplace();
+    Want({"worker-0"});
+    const auto actions = supervisor_->Step(Exited{Key("worker-0"), c.exit}, now_);
+    EXPECT_EQ(std::get<NoteExit>(actions.at(1)).text, c.text);
+  }
 }
 
 // One failure is not several.

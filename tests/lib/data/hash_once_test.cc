@@ -186,5 +186,26 @@ TEST(HashListening, HearsWhatADataSetReads) {
   EXPECT_EQ(heard, before) << "it took no time";
 }
 
+// Who opens a large set finds and reads files for long before there is anything to tell people.
+TEST(HashListening, IsToldOfFilesThatAreFoundAndRead) {
+  const Files files;
+  files.Write("one.csv", "1,2\n3,4\n");
+  files.Write("two.csv", "5,6\n");
+  DataSpec data{.paths = {files.root()}, .format = DataFormat::kCsv};
+  data.header = false;
+  int went_on = 0;
+  HashListener listener{[](const PreparedSoFar&) {}, [] { return true; }};
+  listener.goes_on = [&] { ++went_on; };
+  {
+    const HashListening listening(muster_set_hash_listener, listener);
+    const auto set = OpenDataSet(data, 7);
+    ASSERT_TRUE(set.ok()) << set.status();
+  }
+  EXPECT_GE(went_on, 4) << "two are found, and both are read";
+  const int before = went_on;
+  ASSERT_TRUE(OpenDataSet(data, 7).ok());
+  EXPECT_EQ(went_on, before);
+}
+
 }  // namespace
 }  // namespace muster

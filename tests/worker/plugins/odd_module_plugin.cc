@@ -32,7 +32,9 @@ std::unique_ptr<muster::DataSet> Data() {
 struct OddModule final : muster::torch::DataModuleTask<Net> {
   explicit OddModule(const muster::TaskOptions& options)
       : DataModuleTask(options, Data(), [](const muster::DataSet&) { return Net(); }),
-        does_(options.Text("does")) {}
+        does_(options.Text("does")) {
+    while (does_ == "is never made") pause();
+  }
 
   at::Tensor Loss(Net& net, const Tensors& batch) override {
     const bool again = calls_++ > 0;
@@ -40,6 +42,8 @@ struct OddModule final : muster::torch::DataModuleTask<Net> {
       net->used->weight.set_data(torch::zeros({1, 5}));
     const at::Tensor out = net->used(batch[0]);
     if (does_ == "throws in forward") throw std::runtime_error("no forward");
+    if (does_ == "throws after twelve lanes" && calls_ > 12)
+      throw std::runtime_error("no lane any more");
     if (does_ == "throws a number") throw 7;
     if (does_ == "throws in a hook")
       out.register_hook([](const at::Tensor&) { throw std::runtime_error("no hook"); });

@@ -150,6 +150,24 @@ TEST(LifeSigns, AThreadThatHangsIsToldOnce) {
   EXPECT_EQ(hung.size(), 0u);
 }
 
+// A task that never comes back from its constructor: its worker has never joined.
+TEST(LifeSigns, AThreadThatHangsIsToldWithoutAnySession) {
+  ThreadProgress train("train");
+  train.GoesOn(RealClock().Now() - seconds(50));
+  Mailbox<ThreadAge> hung;
+  const LifeSigns signs({kEvery, seconds(40), [&](const ThreadAge& age) { hung.Post(age); }},
+                        {&train});
+  ASSERT_TRUE(hung.TakeUntil(RealClock().Now() + kLong));
+}
+
+TEST(ThreadProgress, SaysInWhatItStandsStill) {
+  EXPECT_EQ(WhyItHangs({"train", 125.2}, ""), "its train thread has stood still for 125 s");
+  EXPECT_EQ(WhyItHangs({"train", 125.2}, "task mlp of plug-in /opt/mlp.so"),
+            "nothing has gone on for 125 s in task mlp of plug-in /opt/mlp.so: its constructor, or "
+            "what it prepares, has not returned; where it needs so long, give the job a larger "
+            "thread_patience");
+}
+
 TEST(LifeSigns, ADiskThatHangsIsToldAndEndsNobody) {
   ThreadProgress writer(kCheckpointThread);
   writer.GoesOn(RealClock().Now() - seconds(50));
@@ -170,10 +188,10 @@ TEST(LifeSigns, ADiskThatHangsIsToldAndEndsNobody) {
 TEST(LifeSigns, AJobMayAskForMorePatience) {
   for (const Duration asked : {Duration(seconds(1)), Duration(seconds(1000))}) {
     ThreadProgress train("train");
-    train.GoesOn(RealClock().Now() - seconds(50));
     Mailbox<ThreadAge> hung;
     LifeSigns signs({kEvery, seconds(40), [&](const ThreadAge& age) { hung.Post(age); }}, {&train});
     signs.BePatient(asked);
+    train.GoesOn(RealClock().Now() - seconds(50));
     const auto heard = std::make_shared<Heard>();
     signs.SayTo(heard);
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(heard->Await<Alive>());
