@@ -156,6 +156,7 @@ int CheckJob(const Words& words) {
   absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(spec->training, *made, words);
   absl::Status measured = measures.status();
   if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
+  if (measured.ok() && *measures) measured = (*measures)->CheckSplit(*made->task);
   if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));
   absl::StatusOr<CheckReport> report =
       Check(*spec, *made->task, measures->get(), {.gradients = words.gradients});

@@ -597,6 +597,28 @@ TEST(Split, AnotherSeedIsAnotherSplit) {
   EXPECT_NEAR(differs, 500, 100);
 }
 
+TEST(Split, ATaskWithSamplesOfItsOwnAsksOfEachWhetherItIsOfItsPart) {
+  TaskOptions options;
+  for (const double share : {0.0, 0.3}) {
+    options.data.validation_share = share;
+    options.validation_paths.clear();
+    for (uint64_t id = 0; id < 100; ++id) {
+      const bool is_measured = IsForValidation(options.data, id);
+      options.part = DataPart::kTraining;
+      EXPECT_EQ(IsOfPart(options, id), !is_measured) << id;
+      options.part = DataPart::kValidation;
+      EXPECT_EQ(IsOfPart(options, id), is_measured) << id;
+      options.part = DataPart::kAll;
+      EXPECT_TRUE(IsOfPart(options, id)) << id;
+    }
+    options.validation_paths = {"held-out"};
+    options.part = DataPart::kValidation;
+    for (uint64_t id = 0; id < 100; ++id) EXPECT_TRUE(IsOfPart(options, id)) << "of those files";
+    options.part = DataPart::kTraining;
+    EXPECT_EQ(IsOfPart(options, 7), !IsForValidation(options.data, 7));
+  }
+}
+
 class RandomChange : public testing::Test {
  protected:
   RandomChange() {
