@@ -11,7 +11,9 @@
 #include "absl/strings/strip.h"
 #include "cli/format.h"
 #include "lib/base/printable.h"
+#include "lib/config/field_error.h"
 #include "lib/domain/best_state.h"
+#include "lib/wire/job_codec.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::cli {
@@ -116,16 +118,32 @@ bool IsLess(const SortKey& a, const SortKey& b, bool is_reverse) {
   return first.number ? *first.number < *second.number : first.text < second.text;
 }
 
+// A field, what fields are below, or what is below a field, such as a parameter of a task.
+absl::Status CheckSpecPath(const std::string& option, absl::string_view path) {
+  const std::string asked = absl::StrCat(path, ".");
+  std::vector<std::string> names;
+  for (const JobField& field : JobFields()) {
+    const std::string known = absl::StrCat(field.name, ".");
+    if (absl::StartsWith(asked, known) || absl::StartsWith(known, asked)) return absl::OkStatus();
+    names.push_back(field.name);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(option, ": a job's specification has no field '",
+                                                 Cut(Printable(path)), "'",
+                                                 DidYouMean(path, names)));
+}
+
 }  // namespace
 
 absl::Status CheckJobColumn(const std::string& option, const std::string& name) {
+  if (absl::string_view path = name; absl::ConsumePrefix(&path, kSpec) && !path.empty())
+    return CheckSpecPath(option, path);
   std::vector<std::string> names;
   for (const Column& column : kColumns) names.emplace_back(column.name);
   const auto is_of = [&](absl::string_view prefix) {
     return absl::StartsWith(name, prefix) && name.size() > prefix.size();
   };
-  const bool is_known = std::find(names.begin(), names.end(), name) != names.end() ||
-                        is_of(kSpec) || is_of(kMeasuredPrefix);
+  const bool is_known =
+      std::find(names.begin(), names.end(), name) != names.end() || is_of(kMeasuredPrefix);
   if (is_known) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(option, ": there is no column '", Cut(Printable(name)), "'; there are ",

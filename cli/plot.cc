@@ -19,33 +19,37 @@
 namespace muster::cli {
 namespace {
 
+struct SeriesOfJob {
+  plot::Curve curve;
+  bool has_value = false;  // also one that is no number
+};
+
 // One for each series, in their order.
-absl::StatusOr<std::vector<plot::Curve>> CurvesOf(const JobPlace& job,
+absl::StatusOr<std::vector<SeriesOfJob>> SeriesOf(const JobPlace& job,
                                                   const std::vector<std::string>& series) {
-  std::vector<plot::Curve> curves(series.size());
+  std::vector<SeriesOfJob> all(series.size());
   MUSTER_RETURN_IF_ERROR(
       ReadHistory(job.rest, job.job, 0, [&](const std::vector<HistoryStep>& steps) {
         const auto first = static_cast<double>(steps.front().step);
         for (size_t i = 0; i < series.size(); ++i) {
-          std::vector<plot::Point>& points = curves[i].points;
+          std::vector<plot::Point>& points = all[i].curve.points;
           while (!points.empty() && points.back().x >= first) points.pop_back();
           for (const HistoryStep& step : steps) {
             const std::optional<double> value = ValueOf(step, series[i]);
+            all[i].has_value = all[i].has_value || value.has_value();
             if (value || !step.last_state)
               points.push_back({static_cast<double>(step.step), value.value_or(NAN)});
           }
         }
         return true;
       }));
-  return curves;
+  return all;
 }
 
 // "a", "a and b", "3 jobs".
-std::string TitleOf(const std::vector<std::string>& jobs, const std::vector<std::string>& series) {
+std::string TextOf(const std::vector<std::string>& jobs) {
   constexpr size_t kMostNamed = 2;
-  return absl::StrCat(
-      Join(series), " of ",
-      jobs.size() <= kMostNamed ? Join(jobs) : Plural(static_cast<int64_t>(jobs.size()), "job"));
+  return jobs.size() <= kMostNamed ? Join(jobs) : Plural(static_cast<int64_t>(jobs.size()), "job");
 }
 
 }  // namespace
@@ -85,21 +89,33 @@ absl::StatusOr<int> Plot(const RemoteArguments& arguments, const std::vector<Job
                          std::ostream& out) {
   const std::vector<std::string> names = NamesOf(jobs);
   std::vector<plot::Curve> all;
+  bool has_step = false, has_value = false;
   for (size_t i = 0; i < jobs.size(); ++i) {
-    MUSTER_ASSIGN_OR_RETURN(std::vector<plot::Curve> curves, CurvesOf(jobs[i], arguments.series));
-    for (size_t of = 0; of < curves.size(); ++of) {
-      curves[of].name =
-          curves.size() == 1 ? names[i] : absl::StrCat(names[i], " ", arguments.series[of]);
-      if (curves[of].points.empty())
+    MUSTER_ASSIGN_OR_RETURN(std::vector<SeriesOfJob> read, SeriesOf(jobs[i], arguments.series));
+    for (size_t of = 0; of < read.size(); ++of) {
+      plot::Curve& curve = read[of].curve;
+      const std::string& series = arguments.series[of];
+      curve.name = read.size() == 1 ? names[i] : absl::StrCat(names[i], " ", series);
+      has_step = has_step || !curve.points.empty();
+      has_value = has_value || read[of].has_value;
+      if (curve.points.empty())
         out << "note: " << Printable(names[i]) << " has no step yet" << std::endl;
-      all.push_back(std::move(curves[of]));
+      else if (!read[of].has_value)
+        out << "note: " << Printable(names[i]) << " has no " << Printable(series) << std::endl;
+      all.push_back(std::move(curve));
     }
   }
-  const plot::Picture picture =
-      plot::Draw(std::move(all), {.title = TitleOf(names, arguments.series),
-                                  .y_label = Join(arguments.series),
-                                  .is_log = arguments.is_log,
-                                  .smooth = arguments.smooth});
+  if (has_step && !has_value)
+    return absl::InvalidArgumentError(
+        absl::StrCat("--series: ", Printable(TextOf(names)), names.size() == 1 ? " has" : " have",
+                     " no ", Printable(Join(arguments.series)),
+                     ", and nothing is drawn; a job has validation.METRIC of "
+                     "what it measures, once its first validation is done"));
+  const plot::Picture picture = plot::Draw(
+      std::move(all), {.title = absl::StrCat(Join(arguments.series), " of ", TextOf(names)),
+                       .y_label = Join(arguments.series),
+                       .is_log = arguments.is_log,
+                       .smooth = arguments.smooth});
   MUSTER_RETURN_IF_ERROR(ReplaceFile(arguments.output, absl::EndsWith(arguments.output, ".html")
                                                            ? plot::Page(picture)
                                                            : picture.svg));

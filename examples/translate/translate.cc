@@ -5,6 +5,7 @@
 // too: so a checkpoint reads other text as it was trained to, and who loads the weights has the
 // tokenizer.
 #include <muster/corpus.h>
+#include <muster/data_set.h>
 #include <muster/plugin.h>
 #include <muster/torch/module_task.h>
 #include <torch/nn.h>
@@ -170,7 +171,7 @@ std::vector<TokenPair> FromTensor(const at::Tensor& tensor) {
   return merges;
 }
 
-// The files of data.paths, and what is made of them.
+// The files of data.paths, and of their lines those of the part that the task is made for.
 struct Text {
   explicit Text(const muster::TaskOptions& options) {
     const muster::Corpus corpus = muster::ValueOrThrow(muster::ReadCorpus(options.DataOfPart()));
@@ -187,6 +188,10 @@ struct Text {
     if (lines.empty())
       throw muster::TaskError(absl::InvalidArgumentError(
           "data.paths: there is no line of a source, a tab and a target"));
+    KeepPart(options);
+    if (lines.empty())
+      throw muster::TaskError(absl::InvalidArgumentError(
+          "data.validation_share: there are so few lines that one part of them has none"));
   }
 
   std::vector<Line> lines;
@@ -205,6 +210,14 @@ struct Text {
           "data.paths: line " + std::to_string(number) +
           " of all files is not a source, a tab and a target; other columns are to be cut away"));
     lines.push_back({std::string(line.substr(0, tab)), std::string(line.substr(tab + 1))});
+  }
+
+  // Those that data.validation_share leaves out of training are measured with.
+  void KeepPart(const muster::TaskOptions& options) {
+    std::vector<Line> kept;
+    for (size_t id = 0; id < lines.size(); ++id)
+      if (muster::IsOfPart(options, id)) kept.push_back(std::move(lines[id]));
+    lines = std::move(kept);
   }
 };
 

@@ -88,6 +88,9 @@ class DataSet {
 // Whether a sample is left out of training, to look at how well the model does on it: a function of
 // (data.split_seed, data.validation_share, the sample's number among all).
 bool IsForValidation(const DataSpec& data, uint64_t id);
+// Whether a sample is one of options.part, for a task that makes its samples itself: `id` is its
+// number among those of all files of options.DataOfPart().
+bool IsOfPart(const TaskOptions& options, uint64_t id);
 
 // The data set that `data` describes. Samples of a part have numbers of their own, in the order
 // that they have among all. Only those for training are changed at random, by (`seed`, epoch,

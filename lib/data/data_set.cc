@@ -122,6 +122,12 @@ bool IsForValidation(const DataSpec& data, uint64_t id) {
   return std::ldexp(static_cast<double>(random >> 11), -53) < data.validation_share;
 }
 
+bool IsOfPart(const TaskOptions& options, uint64_t id) {
+  const DataPart part = PartIn(options);
+  return part == DataPart::kAll ||
+         IsForValidation(options.data, id) == (part == DataPart::kValidation);
+}
+
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint64_t seed,
                                                      DataPart part) {
   if (IsLive(data)) return OpenStream(data, seed, part, nullptr);

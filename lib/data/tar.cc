@@ -78,6 +78,19 @@ absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view recor
   return absl::OkStatus();
 }
 
+// Of what begins as no archive does.
+absl::Status NoArchive(const ByteSource& tar, const std::string& why) {
+  constexpr std::pair<absl::string_view, const char*> kPacked[] = {
+      {"\x1f\x8b", "gzip"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"\xfd\x37zXZ", "xz"}, {"BZh", "bzip2"}};
+  MUSTER_ASSIGN_OR_RETURN(const std::string begin,
+                          ReadString(tar, 0, std::min<uint64_t>(tar.size(), 8)));
+  for (const auto& [first, program] : kPacked)
+    if (absl::StartsWith(begin, first))
+      return Bad(tar, absl::StrCat("it is compressed by ", program, ", and samples are read from ",
+                                   "where they lie in a tar; unpack it (", program, " -d)"));
+  return BadAt(tar, 0, why);
+}
+
 // Behind the mark of its end are zeros, to a round size. Of archives that were put behind one
 // another only the first would be read. A file that goes on far behind them is no archive, and may
 // be a sparse one without end.
@@ -108,13 +121,17 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
   std::string long_name;
   std::vector<uint64_t> long_size;  // none, or the one of the next file
   for (uint64_t at = 0; at < tar.size();) {
-    if (tar.size() - at < kBlock) return BadAt(tar, at, "it is cut off");
+    if (tar.size() - at < kBlock)
+      return at == 0 ? NoArchive(tar, "it is cut off") : BadAt(tar, at, "it is cut off");
     MUSTER_ASSIGN_OR_RETURN(const std::string header, ReadString(tar, at, kBlock));
     if (header.find_first_not_of('\0') == std::string::npos) {  // the mark of its end
       MUSTER_RETURN_IF_ERROR(CheckEnd(tar, at));
       return members;
     }
-    if (!ChecksumFits(header)) return BadAt(tar, at, "no header of tar stands here");
+    if (!ChecksumFits(header)) {
+      const char* const why = "no header of tar stands here";
+      return at == 0 ? NoArchive(tar, why) : BadAt(tar, at, why);
+    }
     const absl::string_view view = header;
     const std::optional<uint64_t> field = Number(view.substr(124, 12));
     const char kind = header[156];

@@ -4,6 +4,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/data/formats.h"
 #include "lib/data/image_set.h"
@@ -32,6 +35,8 @@ absl::StatusOr<int64_t> ReadLabel(const ByteSource& file) {
   return label;
 }
 
+bool IsImage(absl::string_view kind) { return kind == "jpg" || kind == "jpeg" || kind == "png"; }
+
 // The files of one sample stand side by side.
 struct Sample {
   SourcePtr tar;
@@ -51,9 +56,11 @@ class Samples {
         PartOf(tar, absl::StrCat(tar->name(), " (", member.name, ")"), member.at, member.bytes);
     if (kind == "cls") {
       MUSTER_ASSIGN_OR_RETURN(sample.label, ReadLabel(*file));
-    } else if (kind == "jpg" || kind == "jpeg" || kind == "png") {
+    } else if (IsImage(kind)) {
       if (sample.image != nullptr) return Bad(*file, "its sample has another image already");
       sample.image = std::move(file);
+    } else if (other_.file == nullptr && IsImage(kind.substr(kind.rfind('.') + 1))) {
+      other_ = {std::move(file), kind};
     }
     return absl::OkStatus();
   }
@@ -61,6 +68,11 @@ class Samples {
   // Samples without an image are none: a tar may hold a file that describes it.
   absl::StatusOr<std::vector<EncodedImage>> Finish(bool& has_label) {
     std::erase_if(samples_, [](const Sample& sample) { return sample.image == nullptr; });
+    if (samples_.empty() && other_.file != nullptr)
+      return Bad(*other_.file,
+                 absl::StrCat("what follows the first dot of a name says what the file is, and '",
+                              Cut(Printable(other_.kind)), "' is no image; take names of samples ",
+                              "without a dot"));
     has_label = !samples_.empty() && samples_.front().label.has_value();
     std::vector<EncodedImage> images;
     for (const Sample& sample : samples_) {
@@ -73,7 +85,12 @@ class Samples {
   }
 
  private:
+  struct Other {
+    SourcePtr file;
+    std::string kind;
+  };
   std::vector<Sample> samples_;
+  Other other_;  // the first that only its last dot makes an image
 };
 
 }  // namespace

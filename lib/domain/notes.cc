@@ -32,6 +32,18 @@ std::vector<std::string> NotesOn(const JobSpec& spec) {
     notes.push_back(
         "no checkpoint is ever made: checkpoint.every_steps, checkpoint.every_epochs and "
         "checkpoint.every_seconds are 0, and checkpoint.at_end is false");
+  // Every few seconds, or at the end, a checkpoint is of such a step by chance alone.
+  const bool is_by_chance = checkpoint.every_steps == 0 && checkpoint.every_epochs == 0 &&
+                            checkpoint.keep_best.empty() && !training.validation.by_follower();
+  const auto note_on_keep = [&](const char* field, int64_t period, const char* other) {
+    if (period == 0 || !is_by_chance) return;
+    notes.push_back(
+        absl::StrCat("checkpoint.keep.", field, " (", period,
+                     ") keeps none but by chance, as no checkpoint is made for it: say ", other,
+                     ": ", period, ", too"));
+  };
+  note_on_keep("every", checkpoint.keep_every, "checkpoint.every_steps");
+  note_on_keep("every_epochs", checkpoint.keep_epochs, "checkpoint.every_epochs");
   return notes;
 }
 

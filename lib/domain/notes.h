@@ -11,8 +11,8 @@
 namespace muster {
 
 // A sentence each: workers without a lane, lanes without a sample, a warm-up that never ends, no
-// checkpoint ever. A warm-up in a job of so many epochs is judged only where its specification says
-// how many samples there are.
+// checkpoint ever, or none of those that are to be kept. A warm-up in a job of so many epochs is
+// judged only where its specification says how many samples there are.
 std::vector<std::string> NotesOn(const JobSpec& spec);
 
 // Empty, or that a warm-up is longer than a job of so many samples.

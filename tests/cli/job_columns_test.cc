@@ -79,7 +79,16 @@ TEST(JobColumnsTest, WhatWasMeasuredLastIsAColumn) {
 
 TEST(JobColumnsTest, AColumnThatThereIsNotIsNamedWithThoseThatThereAre) {
   EXPECT_TRUE(CheckJobColumn("--columns", "loss").ok());
-  EXPECT_TRUE(CheckJobColumn("--columns", "spec.any.field").ok());
+  for (const char* field :
+       {"spec.batch", "spec.optimizer", "spec.optimizer.kind", "spec.parameters.width",
+        "spec.labels.team", "spec.checkpoint.keep.best"})
+    EXPECT_TRUE(CheckJobColumn("--columns", field).ok()) << field;
+  EXPECT_EQ(CheckJobColumn("--columns", "spec.bacth").message(),
+            "--columns: a job's specification has no field 'bacth'; did you mean 'batch'?");
+  for (const char* odd : {"spec.TYPO", "spec.optimizer.lr", "spec.batch_", "spec.bat"})
+    EXPECT_THAT(std::string(CheckJobColumn("--sort", odd).message()),
+                HasSubstr("--sort: a job's specification has no field '"))
+        << odd;
   EXPECT_TRUE(CheckJobColumn("--columns", "validation.loss").ok());
   for (const char* odd : {"", "Loss", "spec.", "speck", "validation.", "validation"})
     EXPECT_THAT(std::string(CheckJobColumn("--sort", odd).message()),

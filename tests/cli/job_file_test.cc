@@ -192,6 +192,18 @@ TEST(SpecFileTest, WhatIsHardlyMeantIsNoted) {
   EXPECT_THAT(notes("checkpoint: {every_seconds: 0, at_end: false}"),
               ElementsAre(HasSubstr("no checkpoint is ever made")));
   EXPECT_THAT(notes("checkpoint: {at_end: false}"), IsEmpty());
+  EXPECT_THAT(
+      notes("checkpoint: {keep: {every: 20}}"),
+      ElementsAre("checkpoint.keep.every (20) keeps none but by chance, as no checkpoint is "
+                  "made for it: say checkpoint.every_steps: 20, too"));
+  EXPECT_THAT(notes("checkpoint: {keep: {every: 20}, every_steps: 10}"), IsEmpty());
+  EXPECT_THAT(notes("checkpoint: {keep: {every: 20}, every_epochs: 1}"), IsEmpty());
+  EXPECT_THAT(notes("checkpoint: {keep: {every_epochs: 5}}"),
+              ElementsAre(HasSubstr("say checkpoint.every_epochs: 5, too")));
+  EXPECT_THAT(notes("checkpoint: {keep: {every: 20, best: validation.loss}}\n"
+                    "validation: {every_steps: 4, paths: [held-out]}"),
+              IsEmpty())
+      << "one of each measured state is made";
 }
 
 TEST(SpecFileTest, SaysWhatIsWrong) {

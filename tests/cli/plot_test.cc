@@ -139,6 +139,32 @@ TEST_F(PlotTest, AnSvgIsAPictureAlone) {
   EXPECT_THAT(out_.str(), HasSubstr("note: a has no step yet\n"));
 }
 
+TEST_F(PlotTest, ASeriesThatNoJobHasIsNoPicture) {
+  RemoteArguments arguments{.dir = folder_,
+                            .has_dir = true,
+                            .jobs = {"a", "b"},
+                            .dirs = {folder_},
+                            .series = {"validation.loss"}};
+  EXPECT_EQ(Run(arguments, {{"/v1/jobs/a/history", {Page({{0, 3}, {1, 2}})}},
+                            {"/v1/jobs/b/history", {Page({{0, 3}})}}}),
+            64);
+  EXPECT_THAT(err_.str(), HasSubstr("--series: a and b have no validation.loss"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/loss.html"));
+  // Of several jobs some may have it.
+  Json measured = Page({{0, 3}});
+  measured["steps"][0]["validation"].push_back({{"metric", "loss"}, {"value", 0.5}});
+  EXPECT_EQ(Run(arguments, {{"/v1/jobs/a/history", {Page({{0, 3}, {1, 2}})}},
+                            {"/v1/jobs/b/history", {measured}}}),
+            0)
+      << err_.str();
+  EXPECT_THAT(out_.str(), HasSubstr("note: a has no validation.loss\n"));
+  arguments.series = {"loss", "validation.loss"};
+  EXPECT_EQ(Run(arguments, {{"/v1/jobs/a/history", {Page({{0, 3}})}},
+                            {"/v1/jobs/b/history", {Page({{0, 3}})}}}),
+            0)
+      << err_.str();
+}
+
 TEST_F(PlotTest, WhatThereIsNotIsSaid) {
   const RemoteArguments a{.dir = folder_, .has_dir = true, .jobs = {"a"}, .dirs = {folder_}};
   RemoteArguments odd = a;

@@ -81,5 +81,29 @@ TEST(CodeLmTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   EXPECT_THAT(generate.output(), HasSubstr("for (int i = 0; i"));
 }
 
+// Its samples may overlap: none is left out. It says so before it trains with them all.
+TEST(CodeLmTest, AShareThatTheTaskDoesNotLeaveOutIsRefused) {
+  const Folder folder;
+  WriteFile(folder / "train.txt", Lines(40, 1));
+  WriteFile(folder / "job.yaml", Spec("own-code-lm", folder / "train.txt"));
+  const std::vector<std::string> words = {folder / "job.yaml",
+                                          "--plugins",
+                                          kPlugins,
+                                          "--set",
+                                          "data.validation_share=0.1",
+                                          "--set",
+                                          "validation={every_steps: 10}"};
+  for (const std::string command : {"check", "train"}) {
+    std::vector<std::string> all = words;
+    all.insert(all.begin(), {kMuster, command});
+    if (command == "train") all.insert(all.end(), {"--dir", folder / "run"});
+    Program program(all);
+    EXPECT_EQ(program.End(), 64) << program.output();
+    EXPECT_THAT(
+        program.output(),
+        HasSubstr("data.validation_share: task own-code-lm leaves nothing out of training"));
+  }
+}
+
 }  // namespace
 }  // namespace muster::integration

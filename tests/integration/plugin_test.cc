@@ -312,6 +312,24 @@ TEST(PluginTest, ATaskThatIsNeverMadeEndsItsWorkerAndACheck) {
   EXPECT_THAT(train.output(), HasSubstr(says));
 }
 
+TEST(PluginTest, ACheckTellsByItsExitCodeWhoseFaultItIs) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml", plugins = MUSTER_TEST_PLUGINS "/odd_NONE";
+  const struct {
+    const char* does;
+    int code;
+    const char* says;
+  } rows[] = {{"throws in a lane", kExitBadConfiguration, "task odd throws: no lane"},
+              {"finds bad data", kExitBadData, "rows.csv:7: no number"}};
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.does);
+    WriteFile(spec, OddSpec(row.does));
+    Program check({kMuster, "check", spec, "--plugins", plugins});
+    EXPECT_EQ(check.End(), row.code) << check.output();
+    EXPECT_THAT(check.output(), HasSubstr(row.says));
+  }
+}
+
 struct Oddity {
   const char* does;
   int code;

@@ -66,6 +66,23 @@ TEST(TranslateTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   EXPECT_THAT(nothing.output(), HasSubstr("give the line that is to be translated (--prompt)"));
 }
 
+TEST(TranslateTest, LinesAreLeftOutOfTrainingAndMeasured) {
+  const Folder folder;
+  KeepWithin(folder);
+  MakeLines(folder / "train.tsv", 200, 0);
+  WriteFile(folder / "job.yaml",
+            absl::StrCat("task: translate\nparameters: {merges: 20}\nbatch: 8\nepochs: 1\ndata: {",
+                         "paths: [", folder / "train.tsv", "], validation_share: 0.25}\n",
+                         "validation: {every_epochs: 1}\n"));
+  Program check({kMuster, "check", folder / "job.yaml", "--plugins", kPlugins, "--json"});
+  ASSERT_EQ(check.End(), 0) << check.output();
+  const auto report = nlohmann::json::parse(check.output());
+  const int trained = report["samples"], measured = report["validation"]["samples"];
+  EXPECT_EQ(trained + measured, 200);
+  EXPECT_GT(measured, 25);
+  EXPECT_LT(measured, 75);
+}
+
 TEST(TranslateTest, ALineThatIsNoPairIsNamed) {
   const Folder folder;
   KeepWithin(folder);

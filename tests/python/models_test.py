@@ -120,7 +120,7 @@ class ModelsTest(unittest.TestCase):
             self.assertIn(says, told)
             self.assertEqual(told.count('\n'), 1, told)
         torch.save(Net().state_dict(), self.path('plugins', 'net.pt'))
-        self.assertIn('is no TorchScript file',
+        self.assertIn('is a file of torch.save, which holds no code',
                       muster('check', self.job(), '--plugins', self.path('plugins'), code=64))
 
 

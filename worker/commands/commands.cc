@@ -91,6 +91,11 @@ int ExitCodeOfModel(const absl::Status& status) {
   return absl::IsNotFound(status) ? kExitBadConfiguration : ExitCodeOfTask(status);
 }
 
+// What a task throws in a lane is the model's fault, where no other worker could do better.
+int ExitCodeOfCheck(const absl::Status& status) {
+  return absl::IsInternal(status) ? kExitBadConfiguration : ExitCodeOfModel(status);
+}
+
 int Refuse(const char* command, const absl::Status& why, int code) {
   std::cerr << "muster " << command << ": " << PrintableLines(why.message()) << std::endl;
   return code;
@@ -173,10 +178,11 @@ int CheckJob(const Words& words) {
   absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(*spec, *made, words);
   absl::Status measured = measures.status();
   if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
-  if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfModel(measured));
+  if (measured.ok() && *measures) measured = (*measures)->CheckSplit(*made->task);
+  if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfCheck(measured));
   absl::StatusOr<CheckReport> report =
       Check(*spec, *made->task, measures->get(), {.gradients = words.gradients});
-  if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfModel(report.status()));
+  if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfCheck(report.status()));
   report->plugin = made->plugin;
   if (!spec->training.data.paths.empty()) {
     const absl::StatusOr<uint64_t> bytes = BytesOfFiles(spec->training.data);

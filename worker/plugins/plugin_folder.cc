@@ -22,6 +22,7 @@
 #include "lib/kernels/sha256.h"
 #include "lib/task/registry.h"
 #include "lib/wire/task_parameters.h"
+#include "worker/plugins/library_extent.h"
 #include "worker/plugins/operator_file.h"
 
 namespace muster::worker {
@@ -29,12 +30,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a regular file that stays as it is meanwhile.
+// Of a regular file that stays as it is meanwhile, and is a library as a whole if it is one.
 absl::StatusOr<std::string> HashOf(const std::string& path) {
   Sha256 hash;
+  LibraryExtent extent;
   MUSTER_RETURN_IF_ERROR(ReadOperatorFile(
       path, [](uint64_t) { return absl::OkStatus(); },
-      [&](absl::Span<const std::byte> piece) { hash.Update(piece); }));
+      [&](absl::Span<const std::byte> piece) {
+        hash.Update(piece);
+        extent.Add(piece);
+      }));
+  MUSTER_RETURN_IF_ERROR(extent.Check());
   return hash.HexFinish();
 }
 

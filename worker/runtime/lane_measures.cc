@@ -9,6 +9,7 @@
 #include "lib/domain/best_state.h"
 #include "lib/kernels/add.h"
 #include "lib/kernels/float_env.h"
+#include "muster/data_set.h"
 
 namespace muster::worker {
 
@@ -36,6 +37,24 @@ absl::Status LaneMeasures::CheckBest(const JobSpec& spec) const {
   std::vector<std::string> names;
   for (const TaskMetric& metric : evaluates_->Metrics()) names.push_back(metric.name);
   return CheckBestRule(BestRuleOf(spec), names);
+}
+
+// Parts of one data set may well tell the hash of all of it, and be equally many by chance: then
+// the numbers of both tell whether a split gives this.
+absl::Status LaneMeasures::CheckSplit(const Task& trained) const {
+  const uint64_t samples = task_->SampleCount();
+  if (training_.data.validation_share == 0 || !training_.validation.paths.empty() ||
+      trained.SampleCount() != samples || trained.DataHash() != task_->DataHash())
+    return absl::OkStatus();
+  uint64_t left_out = 0;
+  for (uint64_t id = 0; id < 2 * samples; ++id) left_out += IsForValidation(training_.data, id);
+  if (left_out == samples) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data.validation_share: task ", training_.task, " leaves nothing out of training: it would ",
+      "be measured with the same ", samples, " samples that it is trained with. Name files to ",
+      "measure with in validation.paths, or have the task's author take only those samples that ",
+      "are of its part (PartOfDataSet and IsOfPart of muster/data_set.h), and tell a DataHash of "
+      "each part where it splits in another way"));
 }
 
 absl::Status LaneMeasures::Bind(const Layout& layout) {

@@ -36,6 +36,9 @@ class LaneMeasures {
   const Task& task() const { return *task_; }
   // kFailedPrecondition: checkpoint.keep.best is not measured.
   absl::Status CheckBest(const JobSpec& spec) const;
+  // kFailedPrecondition: the samples are those of `trained`, the task over the training data,
+  // though data.validation_share is to keep them apart.
+  absl::Status CheckSplit(const Task& trained) const;
   // Before anything below.
   absl::Status Bind(const Layout& layout);
 

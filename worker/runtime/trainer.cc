@@ -120,6 +120,7 @@ absl::StatusOr<SetupPtr> Trainer::Prepare(const DoPrepare& command) {
   MUSTER_RETURN_IF_ERROR(PrepareMeasures(job.spec.training, environment.tensors));
   GoOn();
   if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckBest(job.spec));
+  if (measures_) MUSTER_RETURN_IF_ERROR(measures_->CheckSplit(*task_));
   if (LeavesOut(job.spec.training)) environment.tensors.push_back(LeftOutTensor(job.spec.training));
   MUSTER_RETURN_IF_ERROR(PreparePhases(job.spec, environment.tensors));
   MUSTER_ASSIGN_OR_RETURN(const SetupPtr draft, MakeSetup(job, environment));

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "muster/torch/named_loss.h"
 #include "worker/torch/flat_module.h"
 
@@ -40,11 +41,23 @@ class InMemory final : public caffe2::serialize::ReadAdapterInterface {
   const std::string& bytes_;
 };
 
+// As PyTorch writes tensors and objects of Python: a whole zip file, without what TorchScript has
+// besides, or, of old, a pickle.
+bool IsOfTorchSave(absl::string_view bytes) {
+  const bool is_zip = absl::StartsWith(bytes, "PK\3\4") && absl::StrContains(bytes, "PK\5\6");
+  return absl::StartsWith(bytes, "\x80\x02") || (is_zip && absl::StrContains(bytes, "/data.pkl") &&
+                                                 !absl::StrContains(bytes, "/constants.pkl"));
+}
+
 ::torch::jit::Module Load(const std::string& name, const std::string& bytes) {
   ::torch::jit::Module script;
   const absl::Status loaded = CatchTorch([&] {
     script = ::torch::jit::load(std::make_shared<InMemory>(bytes), at::Device(at::kCPU));
   });
+  if (absl::IsInternal(loaded) && IsOfTorchSave(bytes))
+    Refuse(name,
+           "is a file of torch.save, which holds no code; save the module by "
+           "torch.jit.script(module).save(path)");
   if (absl::IsInternal(loaded)) {
     const std::vector<std::string> lines = absl::StrSplit(loaded.message(), '\n');
     Refuse(name, absl::StrCat("is no TorchScript file, as torch.jit.save writes it: ", lines[0]));

@@ -51,13 +51,13 @@ absl::Status CheckStorage(const TensorSpec& spec, const at::Tensor& tensor) {
   const char* type = c10::toString(tensor.scalar_type());
   const std::optional<TensorType> ours = TypeOf(tensor);
   if (!ours)
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         absl::StrCat("tensor '", spec.name, "' is of type ", type, ", which Muster does not hold"));
   if (spec.kind == TensorKind::kParameter && *ours != TensorType::kFloat32)
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         absl::StrCat("parameter '", spec.name, "' is of type ", type, "; parameters are Float"));
   if (!tensor.device().is_cpu())
-    return absl::InvalidArgumentError(
+    return absl::FailedPreconditionError(
         absl::StrCat("tensor '", spec.name, "' is on ", tensor.device().str(), ", not on the CPU"));
   return absl::OkStatus();
 }

@@ -57,8 +57,8 @@ class FlatModule {
   const std::vector<TensorSpec>& tensors() const { return specs_; }
   const FlatSpace& space() const { return space_; }
 
-  // kInvalidArgument: places of others than tensors(), or a tensor that is not on the CPU or of a
-  // type that the flat space does not hold.
+  // kInvalidArgument: places of others than tensors(). kFailedPrecondition: a tensor that is not on
+  // the CPU, or of a type that the flat space does not hold.
   absl::Status Bind(const FlatSpace& space);
 
   // Writes the values of `source`, a module of the same make, at the tensors' offsets.

@@ -604,7 +604,10 @@ TEST(Images, BecomeOneSizeAndGray) {
 TEST(WebDataset, SamplesOfTarsHaveTheirLabels) {
   const Files files;
   const std::string image = Png(Slope(4, 4));
-  files.Write("0.tar", Tar({{"a/1.png", image}, {"a/1.cls", "3"}, {"a/1.json", "{}"}}));
+  files.Write("0.tar", Tar({{"a/1.png", image},
+                            {"a/1.cls", "3"},
+                            {"a/1.json", "{}"},
+                            {"a/1.mask.png", "what we do not know"}}));
   // As tar does, which makes its files a round size long.
   files.Write("1.tar", Tar({{"a/2.cls", "5\n"}, {"a/2.png", image}}) + std::string(10 << 20, '\0'));
   const auto set = Opened({.paths = {files.root()}, .format = DataFormat::kWebDataset});
@@ -678,6 +681,28 @@ TEST(Split, AnotherSeedIsAnotherSplit) {
   for (uint64_t id = 0; id < 1000; ++id)
     differs += IsForValidation(one, id) != IsForValidation(two, id);
   EXPECT_NEAR(differs, 500, 100);
+}
+
+TEST(Split, ATaskWithSamplesOfItsOwnAsksOfEachWhetherItIsOfItsPart) {
+  TaskOptions options;
+  for (const double share : {0.0, 0.3}) {
+    options.data.validation_share = share;
+    options.validation_paths.clear();
+    for (uint64_t id = 0; id < 100; ++id) {
+      const bool is_measured = IsForValidation(options.data, id);
+      options.part = DataPart::kTraining;
+      EXPECT_EQ(IsOfPart(options, id), !is_measured) << id;
+      options.part = DataPart::kValidation;
+      EXPECT_EQ(IsOfPart(options, id), is_measured) << id;
+      options.part = DataPart::kAll;
+      EXPECT_TRUE(IsOfPart(options, id)) << id;
+    }
+    options.validation_paths = {"held-out"};
+    options.part = DataPart::kValidation;
+    for (uint64_t id = 0; id < 100; ++id) EXPECT_TRUE(IsOfPart(options, id)) << "of those files";
+    options.part = DataPart::kTraining;
+    EXPECT_EQ(IsOfPart(options, 7), !IsForValidation(options.data, 7));
+  }
 }
 
 class RandomChange : public testing::Test {
@@ -1209,6 +1234,13 @@ std::vector<Broken> BrokenOthers() {
       {"ImageChannels", kImages, png, "data.channels: 2", kPrecondition, {.channels = 2}},
       {"ImageCrop", kImages, png, "data.crop: 4 pixels are all", kPrecondition, {.crop = 4}},
       {"TarOther", kWebDataset, std::string(600, 'x'), "no header of tar stands here"},
+      {"TarGzip", kWebDataset, Gzip(Tar({{"a.png", png}})),
+       "it is compressed by gzip, and samples"},
+      {"TarGzipOfMore", kWebDataset, Gzip(Tar({{"a.png", png}})) + std::string(1000, 'x'),
+       "it is compressed by gzip"},
+      {"TarZstd", kWebDataset, "\x28\xb5\x2f\xfd" + std::string(600, 'x'), "unpack it (zstd -d)"},
+      {"TarTwoDots", kWebDataset, Tar({{"a.b.png", png}, {"a.b.cls", "1"}}),
+       "'b.png' is no image; take names of samples without a dot"},
       {"TarCutOff", kWebDataset, Tar({{"a.png", png}}).substr(0, 530), "would end behind the file"},
       {"TarWithoutItsEnd", kWebDataset, WithoutTheEnd(Tar({{"a.png", png}, {"b.png", png}})),
        "it has no mark of its end; it is cut off"},

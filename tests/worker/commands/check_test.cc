@@ -110,6 +110,16 @@ class PullingStream final : public Pulling {
   }
 };
 
+// As batch norm: a lane's mean and variance need more than one sample.
+class PullingPairs final : public Pulling {
+ public:
+  PullingPairs() : Pulling(Fault::kNone) {}
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    if (input.samples.size() < 2) return absl::FailedPreconditionError("one sample is too few");
+    return Pulling::RunLane(input, std::move(sink));
+  }
+};
+
 JobSpec Spec() {
   JobSpec spec;
   spec.training.task = "pulling";
@@ -150,6 +160,28 @@ TEST(CheckTest, AModelThatMemoryDoesNotHoldIsRefusedWithBothAmounts) {
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("the model has 137438953472 parameters"),
                     HasSubstr("needs 3298.5 GB of memory and more, and may have ")));
+}
+
+// Ten samples in steps of four are two in the last one, which are one for each lane.
+TEST(CheckTest, TriesTheSmallestLaneOfAnEpochsLastStep) {
+  SetFloatEnvironment();
+  PullingPairs task;
+  JobSpec spec = Spec();
+  spec.training.lanes = 2;
+  const absl::Status few = Check(spec, task, nullptr, {}).status();
+  EXPECT_EQ(few.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(few.message(), "step 2, lane 1: one sample is too few");
+  spec.training.epochs = 0;
+  spec.training.steps = 2;
+  EXPECT_TRUE(Check(spec, task, nullptr, {}).ok()) << "it ends before";
+  spec.training.steps = 3;
+  EXPECT_FALSE(Check(spec, task, nullptr, {}).ok());
+  spec.training.batch = 5;
+  EXPECT_TRUE(Check(spec, task, nullptr, {}).ok()) << "lanes of 3 and 2 in each step";
+  spec.training.lanes = 1;
+  spec.training.batch = 9;
+  const absl::Status alone = Check(spec, task, nullptr, {}).status();
+  EXPECT_EQ(alone.message(), "step 1, lane 0: one sample is too few");
 }
 
 // 48 elements in all, with holes; 32 of them parameters', which alone have slots.

@@ -1,21 +1,28 @@
 #include "worker/plugins/plugin_folder.h"
 
+#include <elf.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <ostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/exit_codes.h"
 #include "tests/worker/plugins/odd_task.h"
+#include "worker/plugins/library_extent.h"
 #include "worker/plugins/make_any_task.h"
 #include "worker/plugins/operator_file.h"
 
@@ -117,6 +124,60 @@ TEST_F(PluginFolderTest, WhatIsNoLibraryIsRefused) {
   EXPECT_THAT(found->refused, ElementsAre(HasSubstr("a.so: it cannot be loaded: "),
                                           HasSubstr("b.so: it is no file"),
                                           HasSubstr("c.so: it cannot be read: ")));
+}
+
+// As one that is being copied. The process that loaded it would be killed, where a page is touched
+// that the file does not have.
+TEST_F(PluginFolderTest, WhatIsCutOffIsRefusedAtAnyLengthAndOthersAreNot) {
+  Put("NONE", "b.so");
+  std::ifstream in(folder_ + "/b.so", std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::vector<size_t> lengths = {64, 65, 200, 4096, 5000, whole.size() - 1};
+  for (size_t i = 1; i < 40; ++i) lengths.push_back(whole.size() * i / 40);
+  for (const size_t length : lengths) {
+    // A path that was loaded once is not read again.
+    const std::string file = absl::StrCat(folder_, "/cut-", length, ".so");
+    std::ofstream(file, std::ios::binary) << whole.substr(0, length);
+    const auto found = LoadPlugins({folder_});
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_THAT(found->refused,
+                ElementsAre(testing::StartsWith(absl::StrCat(
+                    file, ": it is cut off: it has ", length, " bytes, and tells itself of "))));
+    EXPECT_EQ(found->tasks.size(), 1u);
+    std::filesystem::remove(file);
+  }
+}
+
+TEST(LibraryExtentTest, LooksAtAllThatIsMapped) {
+  std::ifstream in(BuiltAs("NONE") + "/odd_NONE.so", std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const auto check = [&](size_t piece) {
+    LibraryExtent extent;
+    for (size_t at = 0; at < bytes.size(); at += piece)
+      extent.Add(absl::MakeConstSpan(reinterpret_cast<const std::byte*>(bytes.data()), bytes.size())
+                     .subspan(at, piece));
+    return extent.Check();
+  };
+  for (const size_t piece : {size_t{1}, size_t{7}, size_t{4096}, bytes.size()})
+    EXPECT_TRUE(check(piece).ok()) << piece << ": " << check(piece);
+  const std::string sound = bytes;
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr program;
+    char* const at = &bytes[header.e_phoff + i * sizeof program];
+    std::memcpy(&program, at, sizeof program);
+    if (program.p_type != PT_LOAD) continue;
+    for (const uint64_t behind : {uint64_t{bytes.size()}, ~uint64_t{0}}) {
+      program.p_offset = behind;
+      std::memcpy(at, &program, sizeof program);
+      EXPECT_EQ(check(7).ok(), program.p_filesz == 0) << i;
+    }
+    bytes = sound;
+  }
+  header.e_phoff = bytes.size() - 1;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  EXPECT_FALSE(check(4096).ok());
 }
 
 TEST_F(PluginFolderTest, WhatEverybodyMayWriteIsNotLoaded) {

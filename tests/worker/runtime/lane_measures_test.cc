@@ -16,6 +16,7 @@
 
 #include "lib/kernels/float_env.h"
 #include "lib/task/counting.h"
+#include "muster/data_set.h"
 #include "worker/runtime/gradient_tree.h"
 
 namespace muster::worker {
@@ -31,7 +32,7 @@ class Uneven final : public Task, public Evaluates {
 
   std::vector<TensorSpec> Tensors() const override { return {{"a", {3}}}; }
   uint64_t SampleCount() const override { return samples_; }
-  std::string DataHash() const override { return "uneven"; }
+  std::string DataHash() const override { return hash; }
   absl::Status Bind(const FlatSpace&) override { return absl::OkStatus(); }
   absl::Status Initialize(uint64_t, absl::Span<float>) override { return absl::OkStatus(); }
   absl::StatusOr<LaneOutput> RunLane(const LaneInput&, GradientSink) override {
@@ -52,6 +53,7 @@ class Uneven final : public Task, public Evaluates {
     return sums;
   }
 
+  std::string hash = "uneven";
   size_t metrics_told = 2;
   uint64_t broken = std::numeric_limits<uint64_t>::max();
   uint64_t no_number = broken;
@@ -172,6 +174,39 @@ TEST(LaneMeasuresTest, WhatCannotBeMeasuredIsNamed) {
   rig.task->metrics_told = 1;
   EXPECT_THAT(std::string(rig.All().status().message()),
               HasSubstr("the task measured 1 metrics and named 2"));
+}
+
+TEST(LaneMeasuresTest, ATaskWithTheSameSamplesInBothPartsIsNamed) {
+  Rig rig(3, 10);
+  EXPECT_TRUE(rig.measures->CheckSplit(Uneven(10)).ok()) << "nothing is to be left out";
+  rig.training.data.validation_share = 0.1;
+  const absl::Status same = rig.measures->CheckSplit(Uneven(10));
+  EXPECT_EQ(same.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(same.message()),
+              testing::AllOf(testing::StartsWith("data.validation_share: "),
+                             HasSubstr("the same 10 samples"), HasSubstr("IsOfPart")));
+  EXPECT_TRUE(rig.measures->CheckSplit(Uneven(90)).ok());
+  Uneven of_other_content(10);
+  of_other_content.hash = "odd";
+  EXPECT_TRUE(rig.measures->CheckSplit(of_other_content).ok());
+  rig.training.validation.paths = {"held-out"};
+  EXPECT_TRUE(rig.measures->CheckSplit(Uneven(10)).ok()) << "these files may hold the same";
+}
+
+// Both parts of a data set tell the hash of all of it.
+TEST(LaneMeasuresTest, PartsThatAreHalvesAreNoTaskThatIgnoresTheSplit) {
+  Rig rig(3, 10);
+  DataSpec& data = rig.training.data;
+  data.validation_share = 0.5;
+  const auto measured = [&] {
+    uint64_t count = 0;
+    for (uint64_t id = 0; id < 20; ++id) count += IsForValidation(data, id);
+    return count;
+  };
+  while (measured() != 10) ++data.split_seed;
+  EXPECT_TRUE(rig.measures->CheckSplit(Uneven(10)).ok());
+  while (measured() == 10) ++data.split_seed;
+  EXPECT_FALSE(rig.measures->CheckSplit(Uneven(10)).ok());
 }
 
 }  // namespace

@@ -175,6 +175,9 @@ TEST_F(ModelTasksTest, ABadFileEndsInOneSentence) {
   EXPECT_THAT(ErrorOfScript("none"), HasSubstr("net.pt: is no TorchScript file, as torch.jit.save "
                                                "writes it: LibTorch: "));
   EXPECT_THAT(ErrorOfScript(""), HasSubstr("is no TorchScript file"));
+  for (const char* saved : {"PK\3\4net/data.pkl and net/version PK\5\6", "\x80\x02}q."})
+    EXPECT_THAT(ErrorOfScript(saved), HasSubstr("net.pt: is a file of torch.save, which holds no "
+                                                "code; save the module by torch.jit.script"));
   EXPECT_THAT(ErrorOfScript(good.substr(0, good.size() / 2)), HasSubstr("is no TorchScript file"));
   ::torch::jit::Module empty("Net");
   EXPECT_THAT(ErrorOfScript(Saved(empty)), HasSubstr("its module has no method forward"));
