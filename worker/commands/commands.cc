@@ -287,7 +287,8 @@ int EvaluateModel(const Words& words) {
 }
 
 int GenerateText(const Words& words) {
-  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kGenerate);
+  const absl::StatusOr<SavedModel> model = ModelOf(
+      words, words.prompt.empty() ? SavedModelUse::kGenerate : SavedModelUse::kGenerateFromPrompt);
   if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfModel(model.status()));
   Generates* const generates = model->made.task->generates();
   if (generates == nullptr)

@@ -481,6 +481,17 @@ TEST(Images, FoldersAreClassesInTheOrderOfTheirNames) {
   EXPECT_EQ(image[32], 128 / 255.0f);
 }
 
+TEST(OpenDataSet, OfNoPartIsAnErrorOfTheTaskThatOpensIt) {
+  const Files files;
+  TaskOptions options;
+  options.data = {.paths = {files.Write("a.csv", "x\n1\n")}, .format = DataFormat::kCsv};
+  EXPECT_TRUE(OpenDataSet(options).ok());
+  options.part = DataPart::kNone;
+  const absl::Status status = OpenDataSet(options).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model_holds_all"));
+}
+
 TEST(Images, AreMeasuredWithTheClassesOfTraining) {
   const Files files;
   const std::string image = Png(Slope(4, 4));
