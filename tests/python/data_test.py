@@ -86,6 +86,10 @@ class DataTest(unittest.TestCase):
         for name, array in arrays.items():
             np.save(self.path('data', name + '.npy'), array)
         self.compare(self.read('format: numpy'), arrays)
+        # As pandas gives them, often.
+        for name, array in arrays.items():
+            np.save(self.path('data', name + '.npy'), np.asfortranarray(array))
+        self.compare(self.read('format: numpy'), arrays)
 
     def compare(self, ours, theirs):
         self.assertEqual(set(ours), set(theirs))
