@@ -270,7 +270,7 @@ void AddGenerate(CLI::App& app, GenerateArguments& generate) {
   AddSavedModel(*command, generate);
   command
       ->add_option("--prompt", generate.prompt,
-                   "what it goes on from (default: somewhere in its data)")
+                   "what it goes on from (default: somewhere in its data, which is read then)")
       ->type_name("TEXT");
   command->add_option("--bytes", generate.bytes, "how many it makes")
       ->check(CLI::Range(1, kMostGenerated))

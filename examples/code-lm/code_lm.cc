@@ -155,7 +155,9 @@ unsigned char Draw(const at::Tensor& probabilities, double u) {
   return static_cast<unsigned char>(kVocabulary - 1);
 }
 
+// Who generates from a prompt needs nothing of it.
 muster::Corpus ReadEnough(const muster::TaskOptions& options, int64_t context) {
+  if (options.part == muster::DataPart::kNone) return {};
   muster::Corpus corpus = muster::ValueOrThrow(muster::ReadCorpus(options.DataOfPart()));
   const size_t bytes = corpus.bytes.size();
   if (bytes < static_cast<size_t>(context) + 1)
@@ -217,6 +219,8 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
                                        const std::string& prompt, size_t bytes,
                                        uint64_t seed) override {
+    if (prompt.empty() && corpus_.bytes.empty())
+      return absl::FailedPreconditionError("give what the text goes on from (--prompt)");
     std::mt19937_64 random(seed);
     std::string text = prompt.empty() ? SomewhereInTheCorpus(random()) : prompt;
     const size_t begin = text.size();

@@ -36,7 +36,8 @@ inline muster::TaskInfo Info(std::string name) {
                                   "bytes from one sample's start to the next one's; 0: context")},
       .data_needed = true,
       .multiple = "width",
-      .divisor = "heads"};
+      .divisor = "heads",
+      .model_holds_all = true};
 }
 
 // Dropout stands after the embedding, each attention and each MLP. The returned task is also a

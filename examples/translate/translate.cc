@@ -224,7 +224,9 @@ struct Text {
 // What is prepared: a merge in each line of a file.
 std::string MergesFile(const std::string& folder) { return folder + "/merges"; }
 
+// Without a folder none are known yet: the model's state brings them.
 at::Tensor ReadMerges(const std::string& folder, int64_t rows) {
+  if (folder.empty()) return ToTensor({}, rows);
   std::ifstream in(MergesFile(folder));
   std::vector<TokenPair> merges;
   for (TokenPair pair; in >> pair.first >> pair.second;) merges.push_back(pair);
@@ -351,7 +353,8 @@ class Translate final : public muster::torch::ModuleTask<Net>, public muster::Ge
  private:
   Translate(const muster::TaskOptions& options, const at::Tensor& merges)
       : ModuleTask(options, [=] { return Net(options, merges); }),
-        text_(std::make_unique<const Text>(options)),
+        text_(options.part == muster::DataPart::kNone ? nullptr
+                                                      : std::make_unique<const Text>(options)),
         length_(options.Integer("length")),
         label_smoothing_(options.Real("label_smoothing")) {}
 
@@ -417,7 +420,7 @@ class Translate final : public muster::torch::ModuleTask<Net>, public muster::Ge
     return matches;
   }
 
-  const std::unique_ptr<const Text> text_;
+  const std::unique_ptr<const Text> text_;  // null: it is made to generate alone
   const int64_t length_;
   const double label_smoothing_;
   std::optional<Tokenizer> tokenizer_;
@@ -442,4 +445,5 @@ MUSTER_PLUGIN(muster::TypeOf<Translate>(
                               "share of a token's weight that goes to all tokens")},
      .data_needed = true,
      .multiple = "width",
-     .divisor = "heads"}))
+     .divisor = "heads",
+     .model_holds_all = true}))

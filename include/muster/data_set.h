@@ -104,7 +104,8 @@ absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const DataSpec& data, uint6
 
 // The one that a task's samples come from: options.data, of options.part. In files of
 // options.validation_paths columns and names of classes are those of options.data.paths, which are
-// read for it, too. kDataLoss: those have no such name.
+// read for it, too. kDataLoss: those have no such name. kFailedPrecondition, too: it is of
+// DataPart::kNone.
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options);
 
 // Of the samples of a data set of one's own those that are of options.part. They get numbers of

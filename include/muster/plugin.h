@@ -30,7 +30,7 @@
 namespace muster {
 
 // Grows with each change after which a library that was built before would be misunderstood.
-inline constexpr uint32_t kPluginInterface = 6;
+inline constexpr uint32_t kPluginInterface = 7;
 
 // Where TaskType::prepare puts what it makes, and whom it tells how far it is.
 struct Preparation {
@@ -52,7 +52,8 @@ struct TaskType {
   // parameters and this data. The same bytes each time, on every machine: their hash is compared.
   // So `options` are of the training data, and their seed is 0; what the files are called, and
   // threads, must not matter. Whoever writes looks at whether it could. Errors as of `make`; what
-  // is half-made is thrown away. nullptr: there is no such work.
+  // is half-made is thrown away. Not called for a model of a checkpoint that holds all of it
+  // (TaskInfo::model_holds_all). nullptr: there is no such work.
   std::function<absl::Status(const TaskOptions& options, const Preparation& preparation)> prepare{};
 };
 

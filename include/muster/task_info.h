@@ -91,6 +91,12 @@ struct TaskInfo {
   // `multiple` must be a multiple of `divisor`, both whole numbers; both empty: no such rule.
   std::string multiple;
   std::string divisor;
+  // All that Generate needs beside a prompt, and all that `prepare` gives the model, stand in its
+  // parameters and buffers, so that a checkpoint has them. With one, such a task can do without the
+  // training data: where it is to generate it is made for DataPart::kNone, opens no data, and is
+  // asked for no samples, no hash and no lane; and where it is to measure, too, nothing is prepared
+  // and `options.prepared` is empty. Its tensors are those that it has else, whatever they hold.
+  bool model_holds_all = false;
 
   // nullptr: there is none of that name.
   const TaskParameter* Parameter(std::string_view parameter) const {

@@ -93,9 +93,9 @@ struct DataSpec {
   bool operator==(const DataSpec&) const = default;
 };
 
-// Which samples of a data set: those that data.validation_share leaves for training, the others, or
-// all.
-enum class DataPart { kTraining, kValidation, kAll };
+// Which samples of a data set: those that data.validation_share leaves for training, the others,
+// all, or none, of a task that is made for its Generate alone (TaskInfo::model_holds_all).
+enum class DataPart { kTraining, kValidation, kAll, kNone };
 
 struct TaskOptions {
   ParameterValues parameters;  // each that the task has declared, within its bounds
@@ -108,7 +108,8 @@ struct TaskOptions {
   // tokenizer, or the numbers of names of classes.
   DataPart part = DataPart::kTraining;
   std::vector<std::string> validation_paths{};
-  // The folder that TaskType::prepare has filled; empty: the task has no such function.
+  // The folder that TaskType::prepare has filled; empty: the task has no such function, or all of
+  // its state comes from a checkpoint (TaskInfo::model_holds_all).
   std::string prepared{};
   // The job has batch norm use mean and variance of all samples of a step (Syncs).
   bool sync_batch_norm = false;

@@ -162,6 +162,10 @@ absl::StatusOr<std::unique_ptr<DataSet>> DataSetInMemory(const std::vector<DataF
 }
 
 absl::StatusOr<std::unique_ptr<DataSet>> OpenDataSet(const TaskOptions& options) {
+  if (options.part == DataPart::kNone)
+    return absl::FailedPreconditionError(
+        "the task says that its model holds all that it generates with (model_holds_all), and "
+        "opens a data set to generate");
   const DataSpec data = options.DataOfPart();
   if (IsLive(data)) return OpenStream(data, options.seed, PartIn(options), options.spool);
   const bool has_files = HasFilesToMeasure(options);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -8,7 +9,9 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
+#include "lib/data/data_memory.h"
 #include "lib/data/formats.h"
+#include "lib/data/held_files.h"
 #include "lib/data/numbers_in_bytes.h"
 #include "lib/data/zip.h"
 
@@ -134,7 +137,73 @@ constexpr NumpyType kTypes[] = {
     {"i8", TensorType::kInt64},   {"i4", TensorType::kInt32},   {"i2", TensorType::kInt16},
     {"i1", TensorType::kInt8},    {"u1", TensorType::kUint8},   {"b1", TensorType::kBool}};
 
-absl::Status AddNpy(const SourcePtr& npy, const std::string& key, std::vector<Array>& arrays) {
+// Where in a sample of this shape the element stands that is number `column` in Fortran's order.
+uint64_t PlaceInSample(uint64_t column, const std::vector<int64_t>& shape) {
+  uint64_t step = 1, place = 0;
+  for (const int64_t size : shape) step *= static_cast<uint64_t>(size);
+  for (const int64_t size : shape) {
+    step /= static_cast<uint64_t>(size);
+    place += column % static_cast<uint64_t>(size) * step;
+    column /= static_cast<uint64_t>(size);
+  }
+  return place;
+}
+
+// Rows from what lies in Fortran's order from `at`, where all of it is there: one element of all
+// samples after the other. A block at a time, so that little is held twice.
+absl::Status ReadTurned(const ByteSource& npy, uint64_t at, uint64_t rows, const DataField& field,
+                        std::string& into) {
+  constexpr uint64_t kRowsAtOnce = uint64_t{1} << 16;
+  constexpr uint64_t kBytesAtOnce = uint64_t{4} << 20;
+  const auto row_bytes = static_cast<uint64_t>(field.Bytes());
+  const auto element = static_cast<uint64_t>(BytesOfElement(field.type));
+  const uint64_t columns = row_bytes / element;
+  const uint64_t rows_at_once = std::min(rows, kRowsAtOnce);
+  const uint64_t columns_at_once =
+      std::clamp<uint64_t>(kBytesAtOnce / (rows_at_once * element), 1, columns);
+  std::vector<std::byte> block(rows_at_once * columns_at_once * element);
+  for (uint64_t row = 0; row < rows; row += rows_at_once) {
+    const uint64_t column_bytes = std::min(rows_at_once, rows - row) * element;
+    for (uint64_t column = 0; column < columns; column += columns_at_once) {
+      const uint64_t some = std::min(columns_at_once, columns - column);
+      std::vector<Piece> pieces;
+      std::vector<uint64_t> places;
+      for (uint64_t c = 0; c < some; ++c) {
+        pieces.push_back({at + ((column + c) * rows + row) * element,
+                          absl::MakeSpan(block).subspan(c * column_bytes, column_bytes)});
+        places.push_back(PlaceInSample(column + c, field.shape) * element);
+      }
+      // Whole columns lie side by side.
+      if (column_bytes == rows * element)
+        pieces = {{pieces[0].offset, absl::MakeSpan(block).first(some * column_bytes)}};
+      MUSTER_RETURN_IF_ERROR(npy.ReadEach(pieces));
+      for (uint64_t from = 0; from < column_bytes; from += element) {
+        char* const sample = into.data() + (row + from / element) * row_bytes;
+        for (uint64_t c = 0; c < some; ++c)
+          std::memcpy(sample + places[c], block.data() + c * column_bytes + from, element);
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The same samples one after the other, in memory. kResourceExhausted: there is not enough.
+absl::StatusOr<SourcePtr> InRows(const SourcePtr& npy, uint64_t at, uint64_t rows,
+                                 const DataField& field) {
+  const uint64_t bytes = rows * static_cast<uint64_t>(field.Bytes());
+  DataMemory memory;
+  if (const absl::Status taken = memory.Take(npy->name(), bytes); !taken.ok())
+    return absl::ResourceExhaustedError(absl::StrCat(
+        taken.message(), "; it lies in Fortran's order, which is turned in memory: save ",
+        "numpy.ascontiguousarray of it, which is read in place"));
+  std::string turned(bytes, '\0');
+  MUSTER_RETURN_IF_ERROR(ReadTurned(*npy, at, rows, field, turned));
+  return HeldSource(npy->name(), std::move(turned), CheckInTurn({npy}), std::move(memory));
+}
+
+// `is_used`: whether anyone wants its rows.
+absl::Status AddNpy(const SourcePtr& npy, const std::string& key, bool is_used,
+                    std::vector<Array>& arrays) {
   MUSTER_ASSIGN_OR_RETURN(Header header, ReadHeader(*npy));
   const absl::string_view type = header.type;
   const auto* known =
@@ -150,13 +219,15 @@ absl::Status AddNpy(const SourcePtr& npy, const std::string& key, std::vector<Ar
     return Bad(*npy, "it holds a single number; its first dimension must be that of the samples");
   const auto rows = static_cast<uint64_t>(header.shape.front());
   header.shape.erase(header.shape.begin());
-  if (header.fortran_order && !header.shape.empty())
-    return Bad(*npy,
-               "its samples lie mixed in Fortran's order; save numpy.ascontiguousarray of it");
   const DataField field{key, known->type, std::move(header.shape)};
   MUSTER_ASSIGN_OR_RETURN(const uint64_t row_bytes, RowBytes(*npy, field));
   const bool swapped = type[0] == '>' && BytesOfElement(field.type) > 1;
-  return AddPart(arrays, field, swapped, {npy, header.data_at, rows, row_bytes});
+  // Where some of it is missing AddPart says so.
+  const bool is_there = rows > 0 && rows <= (npy->size() - header.data_at) / row_bytes;
+  if (!header.fortran_order || field.shape.empty() || !is_used || !is_there)
+    return AddPart(arrays, field, swapped, {npy, header.data_at, rows, row_bytes});
+  MUSTER_ASSIGN_OR_RETURN(const SourcePtr turned, InRows(npy, header.data_at, rows, field));
+  return AddPart(arrays, field, swapped, {turned, 0, rows, row_bytes});
 }
 
 }  // namespace
@@ -166,7 +237,8 @@ absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data
   std::vector<std::string> others;
   for (const DataFile& file : files) {
     if (!absl::EndsWith(file.source->name(), ".npz")) {
-      MUSTER_RETURN_IF_ERROR(AddNpy(file.source, file.place.path.stem().string(), found));
+      const std::string key = file.place.path.stem().string();
+      MUSTER_RETURN_IF_ERROR(AddNpy(file.source, key, IsAskedFor(key, data), found));
       continue;
     }
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ReadZip(*file.source));
@@ -177,7 +249,7 @@ absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data
         continue;
       }
       MUSTER_ASSIGN_OR_RETURN(const SourcePtr npy, OpenMember(file.source, member));
-      MUSTER_RETURN_IF_ERROR(AddNpy(npy, key, found));
+      MUSTER_RETURN_IF_ERROR(AddNpy(npy, key, /*is_used=*/true, found));
     }
   }
   MUSTER_ASSIGN_OR_RETURN(std::vector<Array> chosen, ChooseArrays(std::move(found), data, others));

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <random>
 #include <string>
 
@@ -75,6 +76,8 @@ TEST(CodeLmTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   EXPECT_LT(metrics["loss"], 0.5 * LossOfTheBestConstant(Lines(40, 2)));
   EXPECT_GT(metrics["accuracy"], 0.7) << "the most frequent byte is one of six";
 
+  // Also where the training data never was.
+  std::filesystem::remove(train);
   Program generate({kMuster, "generate", "--dir", folder / "job-1", "--plugins", kPlugins,
                     "--prompt", "for (int i = 0; "});
   EXPECT_EQ(generate.End(), 0) << generate.output();

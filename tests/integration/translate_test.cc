@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -58,12 +59,19 @@ TEST(TranslateTest, LearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   EXPECT_GT(measured["metrics"]["token_accuracy"], 0.6);
   EXPECT_GT(measured["metrics"]["exact_match"], 0.2);
 
-  Program generate(muster("generate", {"--prompt", "the old dog sees the king"}));
-  EXPECT_EQ(generate.End(), 0) << generate.output();
-  EXPECT_THAT(generate.output(), HasSubstr("the old dog sees the king\tlo "));
   Program nothing(muster("generate", {}));
   EXPECT_EQ(nothing.End(), 64);
   EXPECT_THAT(nothing.output(), HasSubstr("give the line that is to be translated (--prompt)"));
+
+  // On a machine that never saw the training data, or the tokenizer that was made of it.
+  std::filesystem::remove(folder / "train.tsv");
+  std::filesystem::remove_all(folder / "cache");
+  Program generate(muster("generate", {"--prompt", "the old dog sees the king"}));
+  EXPECT_EQ(generate.End(), 0) << generate.output();
+  EXPECT_THAT(generate.output(), HasSubstr("the old dog sees the king\tlo "));
+  Program again(muster("evaluate", {"--data", folder / "held-out.tsv", "--json"}));
+  ASSERT_EQ(again.End(), 0) << again.output();
+  EXPECT_EQ(nlohmann::json::parse(again.output()), measured);
 }
 
 TEST(TranslateTest, LinesAreLeftOutOfTrainingAndMeasured) {

@@ -86,6 +86,10 @@ class DataTest(unittest.TestCase):
         for name, array in arrays.items():
             np.save(self.path('data', name + '.npy'), array)
         self.compare(self.read('format: numpy'), arrays)
+        # As pandas gives them, often.
+        for name, array in arrays.items():
+            np.save(self.path('data', name + '.npy'), np.asfortranarray(array))
+        self.compare(self.read('format: numpy'), arrays)
 
     def compare(self, ours, theirs):
         self.assertEqual(set(ours), set(theirs))
@@ -257,6 +261,18 @@ class DataTest(unittest.TestCase):
         ours = self.read('format: images, image_size: [24, 32]')
         for i, image in enumerate(expected):
             self.assertLessEqual(np.abs(ours['image'][i] * 255 - image).max(), 1.001, f'picture {i}')
+
+    # Of the size that is asked for, and resized. A level of each of two inks may differ.
+    def test_jpeg_of_inks(self):
+        path = self.path('data', 'one', 'inks.jpg')
+        pixels = self.random.integers(0, 256, size=(24, 32, 4)).astype(np.uint8)
+        Image.frombuffer('CMYK', (32, 24), pixels.tobytes(), 'raw', 'CMYK', 0, 1).save(path, quality=95)
+        for shape in ((24, 32), (12, 16)):
+            with Image.open(path) as image:
+                self.assertEqual(image.mode, 'CMYK')
+                expected = self.expected(image, shape)
+            ours = self.read(f'format: images, image_size: [{shape[0]}, {shape[1]}]')
+            self.assertLessEqual(np.abs(ours['image'][0] * 255 - expected).max(), 2.001, shape)
 
     def test_webdataset(self):
         images = [image.convert('RGB').resize((16, 16)) for _, image in self.pictures()]

@@ -46,6 +46,7 @@
 #include "worker/commands/task_text.h"
 #include "worker/plugins/make_any_task.h"
 #include "worker/plugins/plugin_folder.h"
+#include "worker/tasks/layer_list.h"
 #include "worker/torch/libtorch_archive.h"
 
 namespace muster::worker {
@@ -103,7 +104,9 @@ int Refuse(const char* command, const absl::Status& why, int code) {
 
 int TellTasks(const Words& words) {
   std::vector<ListedTask> tasks;
-  for (const TaskInfo& info : Tasks()) tasks.push_back({info, ""});
+  for (const TaskInfo& info : Tasks())
+    tasks.push_back(
+        {info, "", info.name == "layers" ? LayersThereAre() : std::vector<LayerHelp>()});
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(
       words.plugin_folders, [&](const std::string& what) { words.last_word.Runs(what); });
   if (!found.ok()) return Refuse(kTasks, found.status(), kExitBadConfiguration);
@@ -310,7 +313,8 @@ int EvaluateModel(const Words& words) {
 }
 
 int GenerateText(const Words& words) {
-  const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kGenerate);
+  const absl::StatusOr<SavedModel> model = ModelOf(
+      words, words.prompt.empty() ? SavedModelUse::kGenerate : SavedModelUse::kGenerateFromPrompt);
   if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfModel(model.status()));
   Generates* const generates = model->made.task->generates();
   if (generates == nullptr)

@@ -14,7 +14,8 @@
 namespace muster::worker {
 namespace {
 
-DataPart PartFor(SavedModelUse use, const TrainingSpec& training) {
+DataPart PartFor(SavedModelUse use, const TrainingSpec& training, bool names_data) {
+  if (use == SavedModelUse::kGenerateFromPrompt && !names_data) return DataPart::kNone;
   const bool has_validation =
       training.data.validation_share > 0 || !training.validation.paths.empty();
   return use == SavedModelUse::kMeasure && has_validation ? DataPart::kValidation
@@ -62,7 +63,8 @@ absl::StatusOr<SavedState> LoadSavedState(const SavedModelPlace& place) {
 }
 
 absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
-                                          const Preparing& preparing) {
+                                          Preparing preparing) {
+  preparing.is_for_checkpoint = true;
   MUSTER_ASSIGN_OR_RETURN(SavedState saved, LoadSavedState(place));
   SavedModel model{std::move(saved)};
   absl::StatusOr<JobSpec> spec =
@@ -73,7 +75,7 @@ absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedMod
   // What a task makes of its training data alone, such as a tokenizer, stays as it was.
   if (!place.data.empty())
     (use == SavedModelUse::kMeasure ? training.validation.paths : training.data.paths) = place.data;
-  const DataPart part = PartFor(use, training);
+  const DataPart part = PartFor(use, training, !place.data.empty());
   if (use == SavedModelUse::kMeasure && part == DataPart::kTraining && IsStreamed(training))
     return absl::FailedPreconditionError(
         "the data that the job was trained with was a stream, which is not kept; say with --data "

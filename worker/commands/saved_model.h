@@ -46,12 +46,13 @@ struct SavedModel : SavedState {
 
 // What its task is made for. To measure, it has the samples of `place.data`, all of them; without
 // any those that the job measures with, or else those it was trained with, unless that was a
-// stream.
-enum class SavedModelUse { kMeasure, kGenerate };
+// stream. To generate from a prompt it does without data, where it can and `place.data` is empty;
+// without a prompt it may go on from a place in the data that it was trained with.
+enum class SavedModelUse { kMeasure, kGenerate, kGenerateFromPrompt };
 
 // kFailedPrecondition: a setting is wrong, nobody brings the task, or it has other tensors than the
 // checkpoint; others as LoadSavedState and MakeAnyTask.
 absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedModelUse use,
-                                          const Preparing& preparing = {});
+                                          Preparing preparing = {});
 
 }  // namespace muster::worker

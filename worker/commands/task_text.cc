@@ -60,6 +60,35 @@ ordered_json ToJson(const TaskParameter& parameter) {
   return json;
 }
 
+ordered_json ToJson(const LayerHelp& layer) {
+  ordered_json fields = ordered_json::array();
+  for (const LayerField& field : layer.fields) {
+    ordered_json json = ToJson(field.parameter);
+    if (field.is_needed) json.erase("default");
+    fields.push_back(std::move(json));
+  }
+  return {{"name", layer.name},
+          {"help", layer.help},
+          {"bare", layer.takes_one ? layer.fields.front().parameter.name : ""},
+          {"parameters", std::move(fields)}};
+}
+
+// Their defaults, then type, bounds and what they mean.
+std::string LayerAsText(const LayerHelp& layer) {
+  std::string text = absl::StrCat("  ", layer.name, ": ", layer.help, "\n");
+  for (const LayerField& field : layer.fields) {
+    const TaskParameter& parameter = field.parameter;
+    const std::string allowed = AllowedOf(parameter);
+    const bool is_bare = layer.takes_one && &field == &layer.fields.front();
+    absl::StrAppend(&text, "      ", parameter.name, ": ",
+                    field.is_needed ? "needed" : TextOfJson(FromParameter(parameter.default_value)),
+                    "; ", NameOf(parameter.kind), allowed.empty() ? "" : ", " + allowed, ". ",
+                    parameter.help,
+                    is_bare ? absl::StrCat("; ", layer.name, ": … alone is this") : "", "\n");
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string TasksAsText(const std::vector<ListedTask>& tasks) {
@@ -89,6 +118,8 @@ std::string TaskAsText(const ListedTask& task) {
   }
   if (!info.multiple.empty())
     absl::StrAppend(&text, info.multiple, " must be a multiple of ", info.divisor, ".\n");
+  if (!task.layers.empty()) absl::StrAppend(&text, "layers, and what each takes:\n");
+  for (const LayerHelp& layer : task.layers) absl::StrAppend(&text, LayerAsText(layer));
   return text;
 }
 
@@ -102,6 +133,8 @@ std::string TasksAsJson(const std::vector<ListedTask>& tasks) {
     one["parameters"] = ordered_json::array();
     for (const TaskParameter& parameter : task.info.parameters)
       one["parameters"].push_back(ToJson(parameter));
+    if (!task.layers.empty()) one["layers"] = ordered_json::array();
+    for (const LayerHelp& layer : task.layers) one["layers"].push_back(ToJson(layer));
     json["tasks"].push_back(std::move(one));
   }
   return TextOfJson(json) + "\n";

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "muster/task_info.h"
+#include "worker/tasks/layer_list.h"
 
 namespace muster::worker {
 
 struct ListedTask {
   TaskInfo info;
-  std::string plugin;  // the file that brings it; empty: it is part of Muster
+  std::string plugin;               // the file that brings it; empty: it is part of Muster
+  std::vector<LayerHelp> layers{};  // that its parameter of that name is made of
 };
 
 // A line for each.

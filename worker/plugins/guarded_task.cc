@@ -149,14 +149,15 @@ class Guarded final : public Task,
                       public ReadsAhead,
                       public Syncs {
  public:
-  Guarded(std::string name, std::unique_ptr<Task> task, OnBadSample on_bad_sample)
+  Guarded(std::string name, std::unique_ptr<Task> task, OnBadSample on_bad_sample, DataPart part)
       : name_(std::move(name)),
         task_(std::move(task)),
         on_bad_sample_(on_bad_sample),
+        has_data_(part != DataPart::kNone),
         tensors_(task_->Tensors()),
-        samples_(task_->SampleCount()),
-        data_hash_(task_->DataHash()),
-        data_left_out_(ShortLeftOut(task_->DataLeftOut())),
+        samples_(has_data_ ? task_->SampleCount() : 0),
+        data_hash_(has_data_ ? task_->DataHash() : ""),
+        data_left_out_(has_data_ ? ShortLeftOut(task_->DataLeftOut()) : ""),
         metrics_(MetricsOf(*task_)),
         phases_(PhasesOf(*task_)) {}
 
@@ -171,6 +172,12 @@ class Guarded final : public Task,
     }
     if (const absl::Status bad = Layout::Make(tensors, kMaxChunkBytes).status(); !bad.ok())
       return absl::FailedPreconditionError(absl::StrCat("task ", name_, ": ", bad.message()));
+    MUSTER_RETURN_IF_ERROR(CheckData());
+    return CheckMetrics();
+  }
+
+  absl::Status CheckData() const {
+    if (!has_data_) return absl::OkStatus();
     if (!IsSampleCount(samples_))
       return absl::FailedPreconditionError(absl::StrCat("task ", name_, " has ", samples_,
                                                         " samples; allowed: 1 to ", kMostSamples));
@@ -178,7 +185,7 @@ class Guarded final : public Task,
       return absl::FailedPreconditionError(
           absl::StrCat("task ", name_, " tells a hash of its data of ", data_hash_.size(),
                        " characters; members compare it, and it may have 1 to ", kMostHashBytes));
-    return CheckMetrics();
+    return absl::OkStatus();
   }
 
   // The first answers count. But a task that gives others cannot mean what it computes for them.
@@ -313,6 +320,7 @@ class Guarded final : public Task,
   const std::string name_;
   const std::unique_ptr<Task> task_;
   const OnBadSample on_bad_sample_;
+  const bool has_data_;
   const std::vector<TensorSpec> tensors_;
   const uint64_t samples_;
   const std::string data_hash_;
@@ -322,13 +330,13 @@ class Guarded final : public Task,
 };
 
 absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
-    const std::string& name, OnBadSample on_bad_sample,
+    const std::string& name, OnBadSample on_bad_sample, DataPart part,
     const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Task> task, make());
   if (task == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat("task ", name, " is not made, without a reason"));
-  return std::make_unique<Guarded>(name, std::move(task), on_bad_sample);
+  return std::make_unique<Guarded>(name, std::move(task), on_bad_sample, part);
 }
 
 // In a handler of whatever it throws. `when`: "when it is made".
@@ -358,10 +366,10 @@ absl::Status StatusOfThrown(const std::string& name, const char* when) {
 
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
     const std::string& name, OnBadSample on_bad_sample,
-    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
+    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make, DataPart part) {
   try {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Guarded> task,
-                            MakeUnchecked(name, on_bad_sample, make));
+                            MakeUnchecked(name, on_bad_sample, part, make));
     MUSTER_RETURN_IF_ERROR(task->Check());
     return task;
   } catch (...) {

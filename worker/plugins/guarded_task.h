@@ -14,10 +14,11 @@ namespace muster::worker {
 
 // kFailedPrecondition: `make` throws or brings nothing, or the task tells of itself what cannot be.
 // `name` is what errors call it. The result has the abilities of the task. `on_bad_sample`: whether
-// its lanes may leave out samples.
+// its lanes may leave out samples. Of DataPart::kNone it is not asked for samples and their hash.
 absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
     const std::string& name, OnBadSample on_bad_sample,
-    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make);
+    const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make,
+    DataPart part = DataPart::kTraining);
 
 // Likewise of what it does before it is made (TaskType::prepare). kResourceExhausted: there is no
 // memory or disk for it.

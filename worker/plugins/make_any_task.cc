@@ -71,8 +71,8 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   if (made.prepared != nullptr) options.prepared = made.prepared->files();
   const HashListener listener = ListenerOf(preparing);
   const HashListening listening(plugin.set_hash_listener, listener);
-  auto task =
-      MakeGuarded(info.name, options.data.on_bad_sample, [&] { return plugin.type.make(options); });
+  auto task = MakeGuarded(
+      info.name, options.data.on_bad_sample, [&] { return plugin.type.make(options); }, part);
   MUSTER_RETURN_IF_ERROR(Prefix(absl::StrCat("plug-in ", file), task.status()));
   made.task = *std::move(task);
   return made;
@@ -112,11 +112,28 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
   const auto make = [&] { return MakeTask(training, std::move(file), part, spool); };
   // What a job's model throws is the job's error.
   absl::StatusOr<std::unique_ptr<Task>> task =
-      BringsItsModel(info.name) ? MakeGuarded(info.name, training.data.on_bad_sample, make)
+      BringsItsModel(info.name) ? MakeGuarded(info.name, training.data.on_bad_sample, make, part)
                                 : make();
   MUSTER_RETURN_IF_ERROR(task.status());
   made.task = *std::move(task);
   return made;
+}
+
+// A task that needs its training data, whatever it is made for, is made with it.
+DataPart PartFor(const TaskInfo& info, DataPart part) {
+  return part == DataPart::kNone && !info.model_holds_all ? DataPart::kTraining : part;
+}
+
+// Whoever wants to generate need not know that data comes into it.
+absl::StatusOr<MadeTask> WithItsNeed(const TaskInfo& info, DataPart wanted,
+                                     absl::StatusOr<MadeTask> made) {
+  const bool is_for_data =
+      absl::IsInvalidArgument(made.status()) || absl::IsDataLoss(made.status());
+  if (PartFor(info, wanted) == wanted || !is_for_data) return made;
+  return Prefix(absl::StrCat("task ", info.name, " needs the data it was trained with also to ",
+                             "generate, since its checkpoints do not hold all that it makes of ",
+                             "it; name the data by --data"),
+                made.status());
 }
 
 }  // namespace
@@ -126,12 +143,15 @@ absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part
                                      const Preparing& preparing,
                                      std::shared_ptr<const SpoolMap> spool) {
   if (const TaskInfo* info = FindTask(training.task); info != nullptr)
-    return MakeOurs(*info, training, part, plugin_folders, preparing, std::move(spool));
+    return WithItsNeed(*info, part,
+                       MakeOurs(*info, training, PartFor(*info, part), plugin_folders, preparing,
+                                std::move(spool)));
   const absl::StatusOr<FoundPlugins> found = LoadPlugins(plugin_folders, preparing.enters);
   if (!found.ok()) return LackOfPlugin(found.status().message());
   for (const PluginTask& plugin : found->tasks)
-    if (plugin.type.info.name == training.task)
-      return MakeOf(plugin, training, part, preparing, std::move(spool));
+    if (const TaskInfo& info = plugin.type.info; info.name == training.task)
+      return WithItsNeed(
+          info, part, MakeOf(plugin, training, PartFor(info, part), preparing, std::move(spool)));
   return NoSuchTask(training.task, plugin_folders, *found);
 }
 

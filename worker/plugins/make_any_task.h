@@ -25,8 +25,9 @@ struct MadeTask {
 // each plug-in brings or why it brings nothing, or this host has no such model file.
 // kInvalidArgument, kDataLoss: bad data. kAborted: the plug-in or model file is another one than
 // Preparing::plugin, or than the one that this process has loaded; a process that starts now takes
-// the new one for all. `part`: kTraining, or kValidation, where the job has any. `spool`: as
-// TaskOptions has it. Errors as of PrepareTask, too.
+// the new one for all. `part`: kTraining, or kValidation, where the job has any; or kNone, of a
+// model that is to generate, which becomes kTraining where the task has no model_holds_all.
+// `spool`: as TaskOptions has it. Errors as of PrepareTask, too.
 absl::StatusOr<MadeTask> MakeAnyTask(const TrainingSpec& training, DataPart part,
                                      const std::vector<std::string>& plugin_folders,
                                      const Preparing& preparing = {},

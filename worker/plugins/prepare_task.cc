@@ -38,6 +38,7 @@ absl::StatusOr<DataContent> Content(const DataSpec& data, const Preparing& prepa
 absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions options,
                                         const Preparing& preparing) {
   if (!plugin.type.prepare) return nullptr;
+  if (preparing.is_for_checkpoint && plugin.type.info.model_holds_all) return nullptr;
   if (preparing.known != nullptr) return preparing.known;
   const std::string& name = plugin.type.info.name;
   if (preparing.folders.empty())

@@ -27,10 +27,13 @@ struct Preparing {
   // prepared for it, and MadeTask::plugin.
   PreparedPtr known{};
   std::string plugin{};
+  // The state of the task will be that of a checkpoint (TaskInfo::model_holds_all).
+  bool is_for_checkpoint = false;
 };
 
-// `options` are those that the task is made with. Null: it prepares nothing. kFailedPrecondition:
-// this machine has no place for it; others as PrepareOnce, TaskType::prepare and OpenDataSet.
+// `options` are those that the task is made with. Null: it prepares nothing, or needs none of it.
+// kFailedPrecondition: this machine has no place for it; others as PrepareOnce, TaskType::prepare
+// and OpenDataSet.
 absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions options,
                                         const Preparing& preparing);
 

@@ -32,57 +32,142 @@ struct Number {
   double min = 0;
   double max = 0;
   std::optional<double> fallback;  // none: it must be given
+  const char* help = "";
 };
 
-constexpr Number Size(const char* name) { return {name, NumberKind::kWhole, 1, kMostSize, {}}; }
-constexpr Number Whole(const char* name, double min, double fallback) {
-  return {name, NumberKind::kWhole, min, kMostSize, fallback};
+constexpr Number Size(const char* name, const char* help) {
+  return {name, NumberKind::kWhole, 1, kMostSize, {}, help};
 }
-constexpr Number kBias = {"bias", NumberKind::kSwitch, 0, 1, 1};
-constexpr Number kEpsilon = {"epsilon", NumberKind::kReal, 0, 1, 1e-5};
+constexpr Number Whole(const char* name, double min, double fallback, const char* help) {
+  return {name, NumberKind::kWhole, min, kMostSize, fallback, help};
+}
+constexpr Number kBias = {
+    "bias", NumberKind::kSwitch, 0, 1, 1, "whether a learned number is added"};
+constexpr Number kEpsilon = {"epsilon", NumberKind::kReal, 0, 1, 1e-5, "added to the variance"};
+
+std::vector<Number> OfAPool() {
+  return {Size("size", "height and width of the window"),
+          Whole("stride", 0, 0, "pixels from one window to the next; 0: size"),
+          Whole("padding", 0, 0, "pixels that are added on each side")};
+}
+
+// What a block takes beside numbers.
+struct Part {
+  const char* name;
+  const char* help;
+  bool is_needed = false;
+  const char* fallback = "[]";
+  std::vector<std::string> choices{};  // empty: it holds lists of layers
+};
 
 struct LayerType {
   const char* name;
   LayerKind kind;
+  const char* help;
   std::vector<Number> numbers{};
-  bool takes_one = false;  // a bare number is the first of them
+  bool takes_one = false;  // what stands bare is the first of its numbers or parts
+  std::vector<Part> parts{};
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const Number& number : numbers) names.emplace_back(number.name);
+    for (const Part& part : parts) names.emplace_back(part.name);
+    return names;
+  }
 };
 
 const std::vector<LayerType>& Types() {
   using K = LayerKind;
   static const auto& types = *new std::vector<LayerType>{
-      {"linear", K::kLinear, {Size("size"), kBias}, true},
+      {"linear",
+       K::kLinear,
+       "learned weights make size numbers of the last dimension",
+       {Size("size", "numbers that it makes"), kBias},
+       true},
       {"conv2d",
        K::kConv2d,
-       {Size("channels"), Size("size"), Whole("stride", 1, 1), Whole("padding", 0, 0),
-        Whole("groups", 1, 1), kBias}},
-      {"batch_norm", K::kBatchNorm, {kEpsilon, {"momentum", NumberKind::kReal, 0, 1, 0.1}}},
-      {"layer_norm", K::kLayerNorm, {kEpsilon}},
-      {"relu", K::kActivation},
-      {"leaky_relu", K::kActivation, {{"slope", NumberKind::kReal, 0, 1, 0.01}}, true},
-      {"elu", K::kActivation},
-      {"gelu", K::kActivation},
-      {"silu", K::kActivation},
-      {"sigmoid", K::kActivation},
-      {"softplus", K::kActivation},
-      {"tanh", K::kActivation},
-      {"max_pool",
-       K::kMaxPool,
-       {Size("size"), Whole("stride", 0, 0), Whole("padding", 0, 0)},
+       "learned filters over channels, height and width",
+       {Size("channels", "filters, each of which makes a channel"),
+        Size("size", "height and width of a filter"),
+        Whole("stride", 1, 1, "pixels from one place of a filter to the next"),
+        Whole("padding", 0, 0, "pixels of 0 that are added on each side"),
+        Whole("groups", 1, 1, "of channels that are filtered apart; divides both their numbers"),
+        kBias}},
+      {"batch_norm",
+       K::kBatchNorm,
+       "mean 0 and deviation 1 of each channel over the samples, then learned ones",
+       {kEpsilon,
+        {"momentum", NumberKind::kReal, 0, 1, 0.1, "share of a step in the running statistics"}}},
+      {"layer_norm",
+       K::kLayerNorm,
+       "mean 0 and deviation 1 over the last dimension, then learned ones",
+       {kEpsilon}},
+      {"relu", K::kActivation, "what is below 0 becomes 0"},
+      {"leaky_relu",
+       K::kActivation,
+       "what is below 0 is multiplied by slope",
+       {{"slope", NumberKind::kReal, 0, 1, 0.01, "of what is below 0"}},
        true},
-      {"avg_pool",
-       K::kAvgPool,
-       {Size("size"), Whole("stride", 0, 0), Whole("padding", 0, 0)},
+      {"elu", K::kActivation, "x below 0 becomes e to the x, less 1"},
+      {"gelu", K::kActivation, "x times the share of a normal distribution that is below x"},
+      {"silu", K::kActivation, "x times its sigmoid"},
+      {"sigmoid", K::kActivation, "1 / (1 + e to the -x)"},
+      {"softplus", K::kActivation, "the logarithm of 1 + e to the x"},
+      {"tanh", K::kActivation, "the hyperbolic tangent"},
+      {"max_pool", K::kMaxPool, "the largest number of each window", OfAPool(), true},
+      {"avg_pool", K::kAvgPool, "the mean of each window", OfAPool(), true},
+      {"global_avg_pool", K::kGlobalAvgPool, "the mean of each channel over height and width"},
+      {"flatten", K::kFlatten, "one dimension of all of them"},
+      {"transpose", K::kTranspose, "two dimensions, the second first"},
+      {"dropout",
+       K::kDropout,
+       "in training some numbers become 0, at random, and the others larger",
+       {{"share", NumberKind::kReal, 0, 0.95, {}, "of the numbers that become 0"}},
        true},
-      {"global_avg_pool", K::kGlobalAvgPool},
-      {"flatten", K::kFlatten},
-      {"transpose", K::kTranspose},
-      {"dropout", K::kDropout, {{"share", NumberKind::kReal, 0, 0.95, {}}}, true},
-      {"embedding", K::kEmbedding, {Size("count"), Size("size")}},
-      {"residual", K::kResidual},
-      {"parallel", K::kParallel},
+      {"embedding",
+       K::kEmbedding,
+       "learned numbers for each whole number below count; as the first layer",
+       {Size("count", "whole numbers that there are"), Size("size", "numbers for each")}},
+      {"residual",
+       K::kResidual,
+       "adds what came in to what its layers make of it",
+       {},
+       true,
+       {{"layers", "what is added to what came in; the same shape", true},
+        {"shortcut", "layers that what came in passes through before"}}},
+      {"parallel",
+       K::kParallel,
+       "gives what comes in to each of its branches, and joins what they make of it",
+       {},
+       true,
+       {{"branches", "two lists of layers or more", true},
+        {"join",
+         "side by side along the first dimension, or added up",
+         false,
+         "concatenate",
+         {"sum", "concatenate"}}}},
   };
   return types;
+}
+
+TaskParameter ParameterOf(const Number& number) {
+  const double fallback = number.fallback.value_or(number.min);
+  switch (number.kind) {
+    case NumberKind::kWhole:
+      return TaskParameter::Integer(number.name, static_cast<int64_t>(fallback),
+                                    static_cast<int64_t>(number.min),
+                                    static_cast<int64_t>(number.max), number.help);
+    case NumberKind::kReal:
+      return TaskParameter::Real(number.name, fallback, number.min, number.max, number.help);
+    case NumberKind::kSwitch:
+      return TaskParameter::Boolean(number.name, fallback != 0, number.help);
+  }
+  return {};
+}
+
+TaskParameter ParameterOf(const Part& part) {
+  if (part.choices.empty()) return TaskParameter::Structure(part.name, part.fallback, part.help);
+  return TaskParameter::Text(part.name, part.fallback, part.choices, part.help);
 }
 
 absl::Status Wrong(const std::string& path, absl::string_view what) {
@@ -133,19 +218,19 @@ class Reader {
     }
     Layer layer{.kind = type->kind, .name = name, .path = path};
     if (layer.kind == LayerKind::kResidual) {
-      MUSTER_RETURN_IF_ERROR(ReadResidual(given, layer));
+      MUSTER_RETURN_IF_ERROR(ReadResidual(given, *type, layer));
     } else if (layer.kind == LayerKind::kParallel) {
-      MUSTER_RETURN_IF_ERROR(ReadParallel(given, layer));
+      MUSTER_RETURN_IF_ERROR(ReadParallel(given, *type, layer));
     } else {
       MUSTER_RETURN_IF_ERROR(ReadNumbers(given, *type, layer));
     }
     return layer;
   }
 
-  absl::Status ReadResidual(const json& given, Layer& layer) {
+  absl::Status ReadResidual(const json& given, const LayerType& type, Layer& layer) {
     const std::string path = layer.path + ".residual";
     const bool is_long = given.is_object();
-    MUSTER_RETURN_IF_ERROR(CheckKeys(given, {"layers", "shortcut"}, path));
+    MUSTER_RETURN_IF_ERROR(CheckKeys(given, type.Names(), path));
     MUSTER_ASSIGN_OR_RETURN(
         std::vector<Layer> layers,
         is_long ? List(given.value("layers", json()), path + ".layers") : List(given, path));
@@ -157,10 +242,10 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadParallel(const json& given, Layer& layer) {
+  absl::Status ReadParallel(const json& given, const LayerType& type, Layer& layer) {
     const bool is_long = given.is_object();
     std::string path = layer.path + ".parallel";
-    MUSTER_RETURN_IF_ERROR(CheckKeys(given, {"branches", "join"}, path));
+    MUSTER_RETURN_IF_ERROR(CheckKeys(given, type.Names(), path));
     if (is_long) {
       const json join = given.value("join", json("concatenate"));
       if (join != "sum" && join != "concatenate")
@@ -200,8 +285,7 @@ class Reader {
       given = std::move(named);
     }
     if (given.is_null()) given = json::object();
-    std::vector<std::string> names;
-    for (const Number& number : type.numbers) names.emplace_back(number.name);
+    const std::vector<std::string> names = type.Names();
     const std::string path = absl::StrCat(layer.path, ".", layer.name);
     if (!given.is_object())
       return Wrong(path, names.empty()
@@ -422,6 +506,18 @@ absl::StatusOr<LayerList> ReadLayers(absl::string_view text, const DataField& in
   if (read.parameters == 0)
     return Wrong("layers", "has no layer that learns; add one, such as linear: 1");
   return read;
+}
+
+std::vector<LayerHelp> LayersThereAre() {
+  std::vector<LayerHelp> all;
+  for (const LayerType& type : Types()) {
+    LayerHelp one{type.name, type.help, {}, type.takes_one};
+    for (const Number& number : type.numbers)
+      one.fields.push_back({ParameterOf(number), !number.fallback.has_value()});
+    for (const Part& part : type.parts) one.fields.push_back({ParameterOf(part), part.is_needed});
+    all.push_back(std::move(one));
+  }
+  return all;
 }
 
 }  // namespace muster::worker

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "muster/data_set.h"
+#include "muster/task_info.h"
 
 namespace muster::worker {
 
@@ -57,5 +58,19 @@ struct LayerList {
 // `json` is a list. kFailedPrecondition, with the layer's path: what no layer is or takes, or a
 // shape that it cannot take.
 absl::StatusOr<LayerList> ReadLayers(absl::string_view json, const DataField& input);
+
+// What a layer takes under one name.
+struct LayerField {
+  TaskParameter parameter;  // its default_value counts where it need not be given
+  bool is_needed = false;
+};
+struct LayerHelp {
+  std::string name;
+  std::string help;
+  std::vector<LayerField> fields;
+  bool takes_one = false;  // what stands bare is the first of them
+};
+// All that ReadLayers knows, of the table that it reads by.
+std::vector<LayerHelp> LayersThereAre();
 
 }  // namespace muster::worker

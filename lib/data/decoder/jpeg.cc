@@ -17,6 +17,7 @@ namespace {
 // A progressive file may name any number of passes over all pixels.
 constexpr int kMostScans = 32;
 constexpr size_t kChannels = 3;  // red, green and blue, also of a gray one
+constexpr int kInks = 4;         // cyan, magenta, yellow and black
 
 struct Errors {
   jpeg_error_mgr manager{};  // first, so that a pointer to it is one to this
@@ -67,7 +68,7 @@ bool Begin(jpeg_decompress_struct& jpeg, Errors& errors, absl::string_view encod
 template <typename Row, typename Wrote>
 bool ReadRows(jpeg_decompress_struct& jpeg, Errors& errors, const Row& row, const Wrote& wrote) {
   if (setjmp(errors.back) != 0) return false;
-  jpeg.out_color_space = JCS_RGB;
+  jpeg.out_color_space = jpeg.num_components == kInks ? JCS_CMYK : JCS_RGB;
   jpeg.dct_method = JDCT_ISLOW;
   jpeg_start_decompress(&jpeg);
   while (jpeg.output_scanline < jpeg.output_height) {
@@ -80,6 +81,19 @@ bool ReadRows(jpeg_decompress_struct& jpeg, Errors& errors, const Row& row, cons
   return true;
 }
 
+// Of four bytes for each pixel, which say where there is no ink, as Adobe's programs write them and
+// everybody after them. By whole numbers, to the nearest one, as Pillow does it.
+void ColoursOf(absl::Span<const uint8_t> inks, absl::Span<uint8_t> colours) {
+  const uint8_t* of = inks.data();
+  for (size_t pixel = 0; pixel < inks.size() / size_t{kInks}; ++pixel, of += kInks) {
+    const uint32_t light = of[3];  // that black ink leaves
+    for (size_t c = 0; c < kChannels; ++c) {
+      const uint32_t taken = (255u - of[c]) * light + 128;
+      colours[pixel * kChannels + c] = static_cast<uint8_t>(light - (taken + (taken >> 8)) / 256);
+    }
+  }
+}
+
 class Decoder {
  public:
   ~Decoder() { jpeg_destroy_decompress(&jpeg_); }
@@ -89,17 +103,19 @@ class Decoder {
     if (!muster::Begin(jpeg_, errors_, encoded)) return Failed();
     const ImageSize size{jpeg_.image_height, jpeg_.image_width};
     MUSTER_RETURN_IF_ERROR(CheckPixels("JPEG", size));
-    if (jpeg_.num_components != 1 && jpeg_.num_components != 3)
-      return absl::DataLossError(
-          absl::StrCat("a JPEG with ", jpeg_.num_components,
-                       " channels; gray ones and those of red, green and blue can be read"));
+    const int channels = jpeg_.num_components;
+    if (channels != 1 && channels != 3 && channels != kInks)
+      return absl::DataLossError(absl::StrCat("a JPEG with ", channels,
+                                              " channels; gray ones, those of red, green and ",
+                                              "blue, and those of four inks (CMYK) can be read"));
+    if (channels == kInks) inks_.resize(size_t{jpeg_.image_width} * size_t{kInks});
     return size;
   }
 
   absl::Status Decode(absl::Span<uint8_t> pixels) {
     const size_t row_bytes = size_t{jpeg_.image_width} * kChannels;
-    const auto row = [&](size_t y) { return pixels.data() + y * row_bytes; };
-    return ReadRows(jpeg_, errors_, row, [](size_t) {}) ? absl::OkStatus() : Failed();
+    return ReadColours([&](size_t y) { return pixels.subspan(y * row_bytes, row_bytes); },
+                       [](size_t) {});
   }
 
   // A row is turned while it is near.
@@ -107,14 +123,23 @@ class Decoder {
     const size_t width = jpeg_.image_width;
     const size_t plane = width * jpeg_.image_height;
     std::vector<uint8_t> pixels(width * kChannels);
-    const auto wrote = [&](size_t y) { ThreePlanes(pixels, planes.subspan(y * width), plane); };
-    return ReadRows(
-               jpeg_, errors_, [&](size_t) { return pixels.data(); }, wrote)
-               ? absl::OkStatus()
-               : Failed();
+    return ReadColours([&](size_t) { return absl::MakeSpan(pixels); },
+                       [&](size_t y) { ThreePlanes(pixels, planes.subspan(y * width), plane); });
   }
 
  private:
+  // As ReadRows; `row(y)` are the colours of row y.
+  template <typename Row, typename Wrote>
+  absl::Status ReadColours(const Row& row, const Wrote& wrote) {
+    const bool has_inks = !inks_.empty();
+    const auto to = [&](size_t y) { return has_inks ? inks_.data() : row(y).data(); };
+    const auto turned = [&](size_t y) {
+      if (has_inks) ColoursOf(inks_, row(y));
+      wrote(y);
+    };
+    return ReadRows(jpeg_, errors_, to, turned) ? absl::OkStatus() : Failed();
+  }
+
   absl::Status Failed() const {
     if (errors_.no_memory) return absl::ResourceExhaustedError("no memory to decode a JPEG");
     return absl::DataLossError(absl::StrCat("a broken JPEG: ", errors_.said));
@@ -122,6 +147,7 @@ class Decoder {
 
   Errors errors_;
   jpeg_decompress_struct jpeg_{};
+  std::vector<uint8_t> inks_;  // of one row; empty: it has none
 };
 
 }  // namespace

@@ -394,6 +394,70 @@ TEST(Arrays, EachByteOfABooleanButZeroIsTrue) {
   }
 }
 
+// Of these 6 samples of 2 by 3 the numbers are 100 * sample + 10 * row + column.
+TEST(Numpy, FortransOrderHasTheSameSamples) {
+  const Files files;
+  std::vector<int16_t> in_c, in_fortran;
+  for (int16_t n = 0; n < 6; ++n)
+    for (int16_t i = 0; i < 2; ++i)
+      for (int16_t j = 0; j < 3; ++j) in_c.push_back(static_cast<int16_t>(100 * n + 10 * i + j));
+  for (int16_t j = 0; j < 3; ++j)
+    for (int16_t i = 0; i < 2; ++i)
+      for (int16_t n = 0; n < 6; ++n)
+        in_fortran.push_back(static_cast<int16_t>(100 * n + 10 * i + j));
+  const std::string c = Npy("<i2", {6, 2, 3}, Bytes<int16_t>(in_c));
+  const std::string fortran = Npy("<i2", {6, 2, 3}, Bytes<int16_t>(in_fortran), "True");
+  std::vector<std::string> hashes;
+  const std::vector<std::string> paths = {
+      files.Write("c/x.npy", c), files.Write("fortran/x.npy", fortran),
+      files.Write("stored.npz", Zip({{"x.npy", fortran}}, false)),
+      files.Write("packed.npz", Zip({{"x.npy", fortran}}, true))};
+  for (const std::string& path : paths) {
+    SCOPED_TRACE(path);
+    const auto set = Opened({.paths = {path}, .format = DataFormat::kNumpy});
+    ASSERT_NE(set, nullptr);
+    EXPECT_THAT(Read<int64_t>(*set, 0, {5, 0}),
+                ElementsAre(500, 501, 502, 510, 511, 512, 0, 1, 2, 10, 11, 12));
+    hashes.push_back(set->ContentHash());
+  }
+  EXPECT_THAT(hashes, testing::Each(hashes[0]));
+}
+
+// More samples, and more numbers of one, than are turned at a time.
+TEST(Numpy, LargeOnesOfFortransOrderHaveTheSameSamples) {
+  const Files files;
+  for (const auto& [rows, columns] :
+       {std::pair(150'000, 3), std::pair(5, 300'000), std::pair(70'000, 70)}) {
+    SCOPED_TRACE(rows);
+    std::string in_c, in_fortran;
+    const auto value = [](int row, int column) {
+      return static_cast<char>((row * 31 + column * 7 + row / 256) & 0xff);
+    };
+    for (int row = 0; row < rows; ++row)
+      for (int column = 0; column < columns; ++column) in_c.push_back(value(row, column));
+    for (int column = 0; column < columns; ++column)
+      for (int row = 0; row < rows; ++row) in_fortran.push_back(value(row, column));
+    const std::string c = files.Write("c/x.npy", Npy("|u1", {rows, columns}, in_c));
+    const std::string fortran =
+        files.Write("fortran/x.npy", Npy("|u1", {rows, columns}, in_fortran, "True"));
+    const auto theirs = Opened({.paths = {c}, .format = DataFormat::kNumpy});
+    const auto ours = Opened({.paths = {fortran}, .format = DataFormat::kNumpy});
+    ASSERT_TRUE(theirs != nullptr && ours != nullptr);
+    EXPECT_EQ(ours->ContentHash(), theirs->ContentHash());
+  }
+}
+
+TEST(Numpy, OfFortransOrderAFileThatChangesIsNoticed) {
+  const Files files;
+  const std::string content = Npy("<f4", {2, 2}, Bytes<float>({0, 2, 1, 3}), "True");
+  const std::string path = files.Write("x.npy", content);
+  const auto set = Opened({.paths = {path}, .format = DataFormat::kNumpy});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {1}), ElementsAre(2, 3));
+  files.Write("x.npy", content + "more");
+  EXPECT_TRUE(absl::IsDataLoss(set->Read(-1, std::vector<uint64_t>{1}).status()));
+}
+
 TEST(Numpy, OtherRealsBecomeFloat32WhateverTheirByteOrder) {
   const Files files;
   const uint64_t one_and_a_half = 0x3ff8000000000000u;
@@ -562,6 +626,17 @@ TEST(Images, FoldersAreClassesInTheOrderOfTheirNames) {
   EXPECT_EQ(image[4], 63 / 255.0f);       // red, second row
   EXPECT_EQ(image[16 + 1], 63 / 255.0f);  // green, second column
   EXPECT_EQ(image[32], 128 / 255.0f);
+}
+
+TEST(OpenDataSet, OfNoPartIsAnErrorOfTheTaskThatOpensIt) {
+  const Files files;
+  TaskOptions options;
+  options.data = {.paths = {files.Write("a.csv", "x\n1\n")}, .format = DataFormat::kCsv};
+  EXPECT_TRUE(OpenDataSet(options).ok());
+  options.part = DataPart::kNone;
+  const absl::Status status = OpenDataSet(options).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model_holds_all"));
 }
 
 TEST(Images, AreMeasuredWithTheClassesOfTraining) {
@@ -1102,7 +1177,10 @@ std::vector<Broken> BrokenTables() {
       {"NpyCutOff", kNumpy, kNpy.substr(0, kNpy.size() - 1), "'f' has 2 rows of 8 bytes"},
       {"NpyObjects", kNumpy, Npy("|O", {2}, "12345678"), "its elements are '|O'"},
       {"NpyUnsigned", kNumpy, Npy("<u4", {1}, "1234"), "its elements are '<u4'"},
-      {"NpyFortran", kNumpy, Npy("<f4", {1, 2}, "12345678", "True"), "ascontiguousarray"},
+      {"NpyFortranCutOff", kNumpy, Npy("<f4", {2, 2}, "123456781234567", "True"),
+       "'f' has 2 rows of 8 bytes"},
+      {"NpyFortranHuge", kNumpy, Npy("<f4", {int64_t{1} << 60, 2}, "12345678", "True"),
+       "and the file ends before"},
       {"NpyScalar", kNumpy, Npy("<f4", {}, "1234"), "a single number"},
       {"NpyHuge", kNumpy, Npy("<f4", {1, int64_t{1} << 40, int64_t{1} << 40}, "1234"),
        "at most 2147483648 bytes are allowed"},

@@ -78,10 +78,33 @@ TEST(JpegFile, GrayOnesHaveThreeEqualChannels) {
   }
 }
 
+// What Pillow makes of each colour: 255 says that there is none of an ink.
+TEST(JpegFile, InksBecomeColours) {
+  struct Colour {
+    std::vector<uint8_t> inks, expected;
+  };
+  const std::vector<Colour> colours = {
+      {{255, 255, 255, 255}, {255, 255, 255}}, {{255, 255, 255, 0}, {0, 0, 0}},
+      {{0, 255, 255, 255}, {0, 255, 255}},     {{255, 0, 255, 255}, {255, 0, 255}},
+      {{200, 100, 50, 128}, {100, 50, 25}},    {{17, 203, 90, 251}, {17, 200, 89}}};
+  for (const J_COLOR_SPACE stored : {JCS_CMYK, JCS_YCCK}) {
+    for (const auto& [inks, expected] : colours) {
+      Picture picture{16, 16, 4, ""};
+      for (int i = 0; i < 16 * 16; ++i) picture.pixels.append(inks.begin(), inks.end());
+      const Image image = Decoded(Jpeg(picture, 100, false, stored));
+      ASSERT_EQ(image.pixels.size(), size_t{16 * 16 * 3});
+      for (size_t i = 0; i < image.pixels.size(); ++i)
+        ASSERT_NEAR(image.pixels[i], expected[i % 3], stored == JCS_CMYK ? 0 : 2)
+            << i << " of " << testing::PrintToString(inks);
+    }
+  }
+}
+
 // Of one of the size that is asked for it goes another way.
 TEST(FormImage, HasThePlanesOfWhatIsDecoded) {
-  for (const std::string& encoded : {Jpeg(Slope(33, 47)), Jpeg(Slope(16, 16, 1)),
-                                     Jpeg(Slope(40, 30), 80, true), Png(Slope(33, 47))}) {
+  for (const std::string& encoded :
+       {Jpeg(Slope(33, 47)), Jpeg(Slope(16, 16, 1)), Jpeg(Slope(33, 47, 4)),
+        Jpeg(Slope(9, 9, 4), 80, true), Jpeg(Slope(40, 30), 80, true), Png(Slope(33, 47))}) {
     const Image image = Decoded(encoded);
     const ImageForm form{.size = image.size, .may_resize = false};
     std::vector<uint8_t> planes(static_cast<size_t>(form.Bytes()));
@@ -106,7 +129,7 @@ TEST(SizeOfImage, NeedsTheHeaderAlone) {
 // Each byte of a file changed, and each length: an error or an image, and nothing else.
 TEST(DecodeImage, BrokenFilesAreErrors) {
   for (const std::string& sound :
-       {Png(Slope(9, 9)), Jpeg(Slope(9, 9)), Jpeg(Slope(9, 9), 50, true)}) {
+       {Png(Slope(9, 9)), Jpeg(Slope(9, 9)), Jpeg(Slope(9, 9), 50, true), Jpeg(Slope(9, 9, 4))}) {
     int refused = 0;
     for (size_t at = 0; at < sound.size(); ++at) {
       refused += !DecodeImage(sound.substr(0, at)).ok();

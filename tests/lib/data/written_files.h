@@ -173,7 +173,7 @@ inline std::string Tar(const std::vector<std::pair<std::string, std::string>>& f
   return out + std::string(1024, '\0');
 }
 
-// Pixels of red, green and blue (`channels` 3), or gray ones (1).
+// Pixels of red, green and blue (`channels` 3), gray ones (1), or those of four inks (4).
 struct Picture {
   uint32_t height = 0;
   uint32_t width = 0;
@@ -230,7 +230,9 @@ inline std::string WithTextsThatUnpack(const std::string& png, int texts) {
   return bytes + png.substr(33);
 }
 
-inline std::string Jpeg(const Picture& picture, int quality = 95, bool progressive = false) {
+// Of four channels it is one of inks, stored as it is or with their luminance apart.
+inline std::string Jpeg(const Picture& picture, int quality = 95, bool progressive = false,
+                        J_COLOR_SPACE stored_inks = JCS_CMYK) {
   jpeg_compress_struct jpeg{};
   jpeg_error_mgr errors{};
   jpeg.err = jpeg_std_error(&errors);
@@ -241,8 +243,11 @@ inline std::string Jpeg(const Picture& picture, int quality = 95, bool progressi
   jpeg.image_width = picture.width;
   jpeg.image_height = picture.height;
   jpeg.input_components = picture.channels;
-  jpeg.in_color_space = picture.channels == 3 ? JCS_RGB : JCS_GRAYSCALE;
+  jpeg.in_color_space = picture.channels == 4   ? JCS_CMYK
+                        : picture.channels == 3 ? JCS_RGB
+                                                : JCS_GRAYSCALE;
   jpeg_set_defaults(&jpeg);
+  if (picture.channels == 4) jpeg_set_colorspace(&jpeg, stored_inks);
   jpeg_set_quality(&jpeg, quality, TRUE);
   if (progressive) jpeg_simple_progression(&jpeg);
   jpeg_start_compress(&jpeg, TRUE);

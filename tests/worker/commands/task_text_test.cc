@@ -40,6 +40,27 @@ TEST(TaskTextTest, OneTaskIsToldWithItsParameters) {
             "      boolean. whether there is one\n");
 }
 
+TEST(TaskTextTest, LayersAreToldWithWhatTheyTake) {
+  const ListedTask task = {*FindTask("layers"), "", LayersThereAre()};
+  const std::string text = TaskAsText(task);
+  EXPECT_THAT(text, HasSubstr("  conv2d: learned filters over channels, height and width\n"
+                              "      channels: needed; integer, 1 to 1048576. filters, each of "
+                              "which makes a channel\n"));
+  EXPECT_THAT(text, HasSubstr("      padding: 0; integer, 0 to 1048576. "));
+  EXPECT_THAT(text, HasSubstr("      share: needed; real, 0 to 0.95. of the numbers that become 0; "
+                              "dropout: … alone is this\n"));
+  EXPECT_THAT(text, HasSubstr("      join: \"concatenate\"; text, sum, concatenate. "));
+  for (const LayerHelp& layer : LayersThereAre())
+    EXPECT_THAT(text, HasSubstr("\n  " + layer.name + ": " + layer.help + "\n"));
+  const auto json = nlohmann::json::parse(TasksAsJson({task}))["tasks"][0]["layers"];
+  ASSERT_EQ(json.size(), LayersThereAre().size());
+  EXPECT_EQ(json[0]["name"], "linear");
+  EXPECT_EQ(json[0]["bare"], "size");
+  EXPECT_EQ(json[0]["parameters"][0]["max"], 1048576);
+  EXPECT_FALSE(json[0]["parameters"][0].contains("default"));
+  EXPECT_EQ(json[0]["parameters"][1]["default"], true);
+}
+
 TEST(TaskTextTest, WhatAPluginTellsNeedNotBeUtf8) {
   TaskInfo info{.name = "odd", .help = "h\xe9"};
   info.parameters = {TaskParameter::Text("a", "caf\xe9", {"caf\xe9", "tea"}, "d\xe9")};

@@ -355,6 +355,46 @@ TEST_F(PreparingTest, WhatWasPreparedForTheSameJobIsNotLookedForAgain) {
   EXPECT_EQ(second->prepared, first->prepared);
 }
 
+// A checkpoint brings its state.
+TEST_F(PreparingTest, OfAModelThatHoldsAllOfItNothingIsPreparedForACheckpoint) {
+  training_.task = "preparing-holding";
+  training_.data.paths = {folder_ + "/text"};
+  std::ofstream(folder_ + "/text") << "one";
+  EXPECT_NE(Make().value().prepared, nullptr);
+  EXPECT_EQ(Runs(), 1);
+  std::filesystem::remove(folder_ + "/text");
+  EXPECT_FALSE(Make().ok()) << "a job that begins has to have its data";
+
+  preparing_.is_for_checkpoint = true;
+  const auto to_measure = Make(DataPart::kValidation);
+  ASSERT_TRUE(to_measure.ok()) << to_measure.status();
+  EXPECT_EQ(to_measure->prepared, nullptr);
+  EXPECT_EQ(to_measure->task->SampleCount(), 40u);
+  // What it says of its samples is not asked for.
+  training_.parameters["does"] = "has no sample";
+  EXPECT_FALSE(Make(DataPart::kValidation).ok());
+  const auto to_generate = Make(DataPart::kNone);
+  EXPECT_TRUE(to_generate.ok()) << to_generate.status();
+  EXPECT_EQ(Runs(), 1);
+}
+
+TEST_F(PreparingTest, ATaskThatNeedsItsDataToGenerateSaysSo) {
+  training_.task = "preparing-files";
+  training_.data.paths = {folder_ + "/text"};
+  preparing_.is_for_checkpoint = true;
+  const absl::Status missing = Make(DataPart::kNone).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument) << missing;
+  EXPECT_THAT(std::string(missing.message()),
+              testing::AllOf(testing::StartsWith("task preparing-files needs the data it was "
+                                                 "trained with also to generate"),
+                             HasSubstr("--data"), HasSubstr(folder_ + "/text")));
+  EXPECT_THAT(std::string(Make().status().message()), testing::Not(HasSubstr("generate")));
+  std::ofstream(folder_ + "/text") << "one";
+  const auto made = Make(DataPart::kNone);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NE(made->prepared, nullptr);
+}
+
 // What the one before prepared is not given to the one that took its place.
 TEST_F(PreparingTest, WhatWasPreparedIsForThePluginThatPreparedIt) {
   const auto first = Make();

@@ -59,6 +59,17 @@ muster::TaskType Preparing(const std::string& name, bool reads_files) {
   return type;
 }
 
+// With a checkpoint it needs no folder, and to generate no data either.
+muster::TaskType Holding(const std::string& name) {
+  muster::TaskType type = Preparing(name, true);
+  type.info.model_holds_all = true;
+  type.make = [make = type.make](const TaskOptions& options) {
+    return options.prepared.empty() ? muster::OddType().make(options) : make(options);
+  };
+  return type;
+}
+
 }  // namespace
 
-MUSTER_PLUGIN(Preparing("preparing", false), Preparing("preparing-files", true))
+MUSTER_PLUGIN(Preparing("preparing", false), Preparing("preparing-files", true),
+              Holding("preparing-holding"))

@@ -124,6 +124,24 @@ TEST(CodeLm, GeneratesWhatTheSeedSays) {
   EXPECT_EQ(*model->Generate(rig.parameters().span(), "x", 0, 7), "");
 }
 
+TEST(CodeLm, GeneratesFromAPromptWithoutItsData) {
+  LaneRig with_data(MakeTask(SmallCodeLm()).value());
+  TrainingSpec training = SmallCodeLm();
+  training.data.paths = {"/no/such/folder"};
+  const auto made = MakeTask(training, {}, DataPart::kNone);
+  ASSERT_TRUE(made.ok()) << made.status();
+  Task& task = **made;
+  ASSERT_EQ(task.Tensors(), with_data.task().Tensors());
+  ASSERT_TRUE(task.Bind(with_data.layout().space()).ok());
+  Generates& generates = *task.generates();
+  const absl::Span<const float> parameters = with_data.parameters().span();
+  EXPECT_EQ(generates.Generate(parameters, "int ", 40, 7).value(),
+            with_data.task().generates()->Generate(parameters, "int ", 40, 7).value());
+  const absl::Status nothing = generates.Generate(parameters, "", 40, 7).status();
+  EXPECT_EQ(nothing.code(), absl::StatusCode::kFailedPrecondition) << nothing;
+  EXPECT_THAT(std::string(nothing.message()), testing::HasSubstr("--prompt"));
+}
+
 TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
   LaneRig rig(MakeTask(SmallCodeLm()).value());
   FlatMemory before = rig.Memory(), after = rig.Memory();

@@ -120,5 +120,30 @@ TEST(LayerList, LevelsAndLayersAreBounded) {
   EXPECT_THAT(ErrorOf(wide + "]"), HasSubstr("more than 4096 layers"));
 }
 
+// Each is told with all that the reader takes, and its bounds are those that it is held to.
+TEST(LayerList, WhatIsToldOfALayerIsWhatItTakes) {
+  const std::vector<LayerHelp> all = LayersThereAre();
+  EXPECT_EQ(all.size(), 21u);
+  for (const LayerHelp& layer : all) {
+    EXPECT_FALSE(layer.help.empty()) << layer.name;
+    const std::string unknown = ErrorOf(absl::StrCat(R"([{")", layer.name, R"(": {"z": 1}}])"));
+    for (const LayerField& field : layer.fields) {
+      const TaskParameter& parameter = field.parameter;
+      const std::string path = absl::StrCat(layer.name, ".", parameter.name);
+      EXPECT_FALSE(parameter.help.empty()) << path;
+      EXPECT_THAT(unknown, HasSubstr(parameter.name)) << path;
+      if (parameter.kind != ParameterKind::kInteger && parameter.kind != ParameterKind::kReal)
+        continue;
+      const std::string above =
+          ErrorOf(absl::StrCat(R"([{")", layer.name, R"(": {")", parameter.name, R"(": 1e9}}])"));
+      // A needed one before it is missed first.
+      const LayerField& first = layer.fields.front();
+      if (field.is_needed && &field != &first && first.is_needed) continue;
+      if (!field.is_needed && first.is_needed) continue;
+      EXPECT_THAT(above, HasSubstr(path + ": 1000000000.0 is not allowed")) << path;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace muster::worker
