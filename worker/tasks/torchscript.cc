@@ -62,8 +62,9 @@ class ScriptNetImpl final : public ::torch::nn::Module {
       : name_(name), script_(std::move(script)) {
     CheckTakes(inputs);
     for (const auto& parameter : script_.named_parameters())
-      Add(parameter.name, parameter.value, parameter.value.requires_grad());
-    if (parameters().empty())
+      Add(parameter.name, parameter.value, true);
+    const std::vector<at::Tensor> all = parameters();
+    if (std::none_of(all.begin(), all.end(), [](const at::Tensor& p) { return p.requires_grad(); }))
       Refuse(name_, "has no parameter to train (requires_grad); a frozen module has none");
     AddOthers(script_, "");
   }
@@ -105,7 +106,6 @@ class ScriptNetImpl final : public ::torch::nn::Module {
                                " beside its label; data.columns and data.keys choose them"));
   }
 
-  // One that needs no gradient keeps its value, as a buffer does that no lane changes.
   void Add(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
     const auto [other, is_new] = names_.emplace(tensor.unsafeGetTensorImpl(), name);
     if (!is_new) return;  // one tensor under two names is one tensor
@@ -115,7 +115,7 @@ class ScriptNetImpl final : public ::torch::nn::Module {
                                    "' share memory and are not the same tensor; take a copy of one "
                                    "(clone) before the module is saved"));
     memories_.emplace_back(tensor.storage().unsafeGetStorageImpl(), name);
-    if (is_parameter && tensor.scalar_type() != at::kFloat)
+    if (is_parameter && tensor.requires_grad() && tensor.scalar_type() != at::kFloat)
       Refuse(name_,
              absl::StrCat("parameter '", name, "' is of type ", c10::toString(tensor.scalar_type()),
                           "; parameters are 32-bit floats, which float() makes of a module"));
@@ -123,7 +123,7 @@ class ScriptNetImpl final : public ::torch::nn::Module {
     ::torch::nn::Module& owner = dot == std::string::npos ? *this : FolderOf(name.substr(0, dot));
     const std::string last = dot == std::string::npos ? name : name.substr(dot + 1);
     if (is_parameter) {
-      owner.register_parameter(last, tensor);
+      owner.register_parameter(last, tensor, tensor.requires_grad());
     } else {
       owner.register_buffer(last, tensor);
     }

@@ -145,6 +145,47 @@ TEST(FlatModule, AGradientThatAutogradPutsElsewhereIsCopiedAndCounted) {
   EXPECT_EQ(rig.copied, kBuffersOfTwoLanes + kGradient);
 }
 
+// As a body that was trained before, under a head that learns.
+TEST(FlatModule, AParameterThatNeedsNoGradientStandsWithTheBuffersAndStays) {
+  const auto make = [] {
+    auto net = std::make_shared<Net>();
+    net->first->weight.set_requires_grad(false);
+    return net;
+  };
+  const std::shared_ptr<Net> net = make();
+  CopyCounter copied{0};
+  FlatModule flat(net, 1, copied);
+  std::vector<std::string> parameters, buffers;
+  for (const TensorSpec& tensor : flat.tensors())
+    (tensor.kind == TensorKind::kParameter ? parameters : buffers).push_back(tensor.name);
+  EXPECT_THAT(parameters, ElementsAre("first.bias", "unused.weight", "unused.bias", "last.weight",
+                                      "last.bias"));
+  EXPECT_THAT(buffers, ElementsAre("first.weight", "mean"));
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  ASSERT_EQ(flat.Bind(layout.space()), absl::OkStatus());
+  FlatMemory state(layout.elements()), gradient(layout.elements());
+  const std::shared_ptr<Net> source = make();
+  ASSERT_EQ(flat.Store(*source, state.span()), absl::OkStatus());
+  GradientSink sink{gradient.span(), [](LaneOutput) {}, [](size_t) {}};
+  const LaneWork work{.make_batch = [] {},
+                      .weight = [] { return 2; },
+                      .loss =
+                          [&] {
+                            return net->Loss(at::ones({2, 5}));
+                          }};
+  ASSERT_EQ(flat.Run({.parameters = state.span()}, sink, work).status(), absl::OkStatus());
+  const at::Tensor expected = source->first->weight.contiguous();
+  for (const Placed& p : layout.tensors()) {
+    if (p.spec.name == "first.weight") {
+      EXPECT_TRUE(
+          at::from_blob(gradient.data() + p.offset, p.spec.shape, at::kFloat).equal(expected))
+          << "its value comes back, and no gradient";
+    }
+  }
+  EXPECT_EQ(flat.Store(Net(), state.span()).code(), absl::StatusCode::kFailedPrecondition)
+      << "of that module it needs one";
+}
+
 TEST(FlatModule, BytesOfTheFirstStateAndOfBuffersAreCounted) {
   Rig rig;
   uint64_t bytes = 0;
