@@ -29,14 +29,19 @@ void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::v
     out.push_back({at, std::min(size, end - at), kind});
 }
 
-absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
-  if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
+absl::Status CheckName(const std::string& name, std::set<std::string>& names) {
+  if (name.empty()) return absl::InvalidArgumentError("a tensor has no name");
   // The manifest of a checkpoint with another name could never be read again.
-  if (!IsUtf8(t.name))
+  if (!IsUtf8(name))
     return absl::InvalidArgumentError(
-        absl::StrCat("the name of tensor '", Cut(Printable(t.name)), "' is not UTF-8"));
-  if (!names.insert(t.name).second)
-    return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' occurs twice"));
+        absl::StrCat("the name of tensor '", Cut(Printable(name)), "' is not UTF-8"));
+  if (!names.insert(name).second)
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' occurs twice"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
+  for (const std::string& name : t.Names()) MUSTER_RETURN_IF_ERROR(CheckName(name, names));
   if (t.kind != TensorKind::kBuffer && t.type != TensorType::kFloat32)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' is a parameter of ",
                                                    NameOf(t.type), "; parameters are float32"));
@@ -148,6 +153,7 @@ uint64_t Layout::Hash() const {
     for (int64_t d : p.spec.shape) h = Mix64(h, static_cast<uint64_t>(d));
     // Of a buffer: before there were types, all were of this one.
     if (p.spec.type != TensorType::kFloat32) h = Mix64(h, static_cast<uint64_t>(p.spec.type));
+    for (const std::string& alias : p.spec.aliases) h = HashBytes(alias, Mix64(h, h));
   }
   return h;
 }

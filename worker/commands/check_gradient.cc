@@ -45,9 +45,8 @@ class Urn {
   int64_t left() const { return all_ - static_cast<int64_t>(drawn_.size()); }
 
   Entry DrawFirst() {
-    int64_t number = 0;
-    while (drawn_.contains(number)) ++number;
-    return Take(number);
+    while (drawn_.contains(first_)) ++first_;
+    return Take(first_);
   }
 
   // Each that is left is as likely as any other.
@@ -89,6 +88,7 @@ class Urn {
   const uint64_t seed_;
   const absl::Span<const float> gradient_;
   int64_t all_ = 0;
+  int64_t first_ = 0;  // all before it are drawn
   uint64_t draws_ = 0;
   std::set<int64_t> drawn_;  // by their numbers
 };

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -106,15 +107,10 @@ class ScriptNetImpl final : public ::torch::nn::Module {
                                " beside its label; data.columns and data.keys choose them"));
   }
 
+  // Once for each name; FlatModule sees where several are of one tensor.
   void Add(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
-    const auto [other, is_new] = names_.emplace(tensor.unsafeGetTensorImpl(), name);
-    if (!is_new) return;  // one tensor under two names is one tensor
-    for (const auto& [memory, whose] : memories_)
-      if (memory == tensor.storage().unsafeGetStorageImpl())
-        Refuse(name_, absl::StrCat("'", whose, "' and '", name,
-                                   "' share memory and are not the same tensor; take a copy of one "
-                                   "(clone) before the module is saved"));
-    memories_.emplace_back(tensor.storage().unsafeGetStorageImpl(), name);
+    if (!names_.insert(name).second) return;
+    if (tensors_.insert(tensor.unsafeGetTensorImpl()).second) CheckMemory(name, tensor);
     if (is_parameter && tensor.requires_grad() && tensor.scalar_type() != at::kFloat)
       Refuse(name_,
              absl::StrCat("parameter '", name, "' is of type ", c10::toString(tensor.scalar_type()),
@@ -127,6 +123,15 @@ class ScriptNetImpl final : public ::torch::nn::Module {
     } else {
       owner.register_buffer(last, tensor);
     }
+  }
+
+  void CheckMemory(const std::string& name, const at::Tensor& tensor) {
+    for (const auto& [memory, whose] : memories_)
+      if (memory == tensor.storage().unsafeGetStorageImpl())
+        Refuse(name_, absl::StrCat("'", whose, "' and '", name,
+                                   "' share memory and are not the same tensor; take a copy of one "
+                                   "(clone) before the module is saved"));
+    memories_.emplace_back(tensor.storage().unsafeGetStorageImpl(), name);
   }
 
   ::torch::nn::Module& FolderOf(const std::string& path) {
@@ -145,7 +150,7 @@ class ScriptNetImpl final : public ::torch::nn::Module {
       if (!attribute.value.isTensor() || !attribute.value.toTensor().defined()) continue;
       const at::Tensor tensor = attribute.value.toTensor();
       const std::string name = prefix + attribute.name;
-      if (names_.count(tensor.unsafeGetTensorImpl()) == 0) Add(name, tensor, false);
+      Add(name, tensor, false);
       kept_.push_back({module, attribute.name, name, tensor});
     }
     for (const auto& child : module.named_children())
@@ -173,7 +178,8 @@ class ScriptNetImpl final : public ::torch::nn::Module {
 
   const std::string name_;
   ::torch::jit::Module script_;
-  std::map<const void*, std::string> names_;
+  std::set<std::string> names_;
+  std::set<const void*> tensors_;
   std::vector<std::pair<const void*, std::string>> memories_;
   std::map<std::string, std::shared_ptr<::torch::nn::Module>> folders_;
   std::vector<Kept> kept_;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -47,22 +48,25 @@ struct Held {
   TensorSpec spec;
 };
 
-// Parameters that are trained, in registration order, and then all that no gradient reaches. One
-// of a type that is not ours is refused by Bind.
+// Parameters that are trained, in registration order, and then all that no gradient reaches. A
+// tensor that the module has under several names is one. One of a type that is not ours is refused
+// by Bind.
 std::vector<Held> TensorsOf(const ::torch::nn::Module& module) {
-  std::vector<Held> trained, others;
+  std::vector<Held> held;
+  std::map<const void*, size_t> known;
   const auto add = [&](const std::string& name, const at::Tensor& tensor, TensorKind kind) {
-    (kind == TensorKind::kParameter ? trained : others)
-        .push_back(
-            {tensor,
-             {name, tensor.sizes().vec(), kind, TypeOf(tensor).value_or(TensorType::kFloat32)}});
+    const auto [known_as, is_new] = known.emplace(tensor.unsafeGetTensorImpl(), held.size());
+    if (!is_new) return held[known_as->second].spec.aliases.push_back(name);
+    const TensorType type = TypeOf(tensor).value_or(TensorType::kFloat32);
+    held.push_back({tensor, {name, tensor.sizes().vec(), kind, type}});
   };
   for (const auto& p : module.named_parameters())
     add(p.key(), p.value(),
         p.value().requires_grad() ? TensorKind::kParameter : TensorKind::kBuffer);
   for (const auto& b : module.named_buffers()) add(b.key(), b.value(), TensorKind::kBuffer);
-  trained.insert(trained.end(), others.begin(), others.end());
-  return trained;
+  std::stable_partition(held.begin(), held.end(),
+                        [](const Held& h) { return h.spec.kind == TensorKind::kParameter; });
+  return held;
 }
 
 absl::Status CheckStorage(const TensorSpec& spec, const at::Tensor& tensor) {
