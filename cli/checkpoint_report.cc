@@ -62,6 +62,17 @@ const char* KindOf(const TensorSpec& tensor) {
   return "";
 }
 
+std::vector<std::string> PrintableAliases(const TensorSpec& tensor) {
+  std::vector<std::string> names;
+  for (const std::string& alias : tensor.aliases) names.push_back(Printable(alias));
+  return names;
+}
+
+std::string AlsoText(const TensorSpec& tensor) {
+  if (tensor.aliases.empty()) return "";
+  return absl::StrCat(", also ", absl::StrJoin(PrintableAliases(tensor), ", "));
+}
+
 ordered_json ShownJson(const SurveyedCheckpoint& one, const CheckpointRow& row) {
   const Manifest& manifest = one.file->manifest;
   ordered_json json = AsJson(row);
@@ -78,7 +89,8 @@ ordered_json ShownJson(const SurveyedCheckpoint& one, const CheckpointRow& row) 
                                {"shape", tensor.shape},
                                {"type", NameOf(tensor.type)},
                                {"kind", KindOf(tensor)},
-                               {"bytes", tensor.Bytes()}});
+                               {"bytes", tensor.Bytes()},
+                               {"aliases", PrintableAliases(tensor)}});
   json["members"] = ordered_json::array();
   for (const Segment& segment : manifest.segments)
     json["members"].push_back({{"file", segment.file},
@@ -114,8 +126,9 @@ void ShowText(const SurveyedCheckpoint& one, const CheckpointRow& row, std::ostr
                            Plural(static_cast<int64_t>(segment.entries.size()), "part"));
   out << "tensors\n";
   for (const TensorSpec& tensor : manifest.tensors)
-    out << absl::StrFormat("  %-40s  %-14s  %-8s  %s\n", Printable(tensor.name), ShapeText(tensor),
-                           NameOf(tensor.type), KindOf(tensor));
+    out << absl::StrFormat("  %-40s  %-14s  %-8s  %s%s\n", Printable(tensor.name),
+                           ShapeText(tensor), NameOf(tensor.type), KindOf(tensor),
+                           AlsoText(tensor));
 }
 
 }  // namespace

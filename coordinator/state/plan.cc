@@ -315,7 +315,8 @@ absl::Status CheckPlanFits(const Layout& layout, int32_t slots) {
   const int64_t parts = chunks + slots * int64_t{layout.parameter_chunk_count()};
   int64_t bytes = kRest + chunks * kChunk + parts * kPart;
   for (const Placed& tensor : layout.tensors())
-    bytes += kTensor + static_cast<int64_t>(tensor.spec.name.size());
+    for (const std::string& name : tensor.spec.Names())
+      bytes += kTensor + static_cast<int64_t>(name.size());
   if (bytes <= kHeader) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the model is too large: its ", chunks, " chunks and ", parts,

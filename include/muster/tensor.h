@@ -53,7 +53,14 @@ struct TensorSpec {
   std::vector<int64_t> shape;  // each at least 1; {} is a scalar
   TensorKind kind = TensorKind::kParameter;
   TensorType type = TensorType::kFloat32;
+  // Further names of a tensor that stands in the model more than once (tied weights); as unique.
+  std::vector<std::string> aliases{};
 
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names = {name};
+    names.insert(names.end(), aliases.begin(), aliases.end());
+    return names;
+  }
   int64_t Elements() const {
     int64_t elements = 1;
     for (const int64_t size : shape) elements *= size;

@@ -99,14 +99,17 @@ bool Takes(const TensorSpec& model, const StoredTensor& stored) {
   return model.shape == stored.shape && (is_real || model.type == stored.type);
 }
 
-// Empty: the two belong together.
-std::string WhyNot(const TensorSpec& model, const StoredTensor* stored) {
-  if (stored == nullptr)
-    return absl::StrCat("the model has a tensor '", Shown(model.name), "', ",
-                        Form(model.type, model.shape), ", and the file has none of that name");
-  if (Takes(model, *stored)) return "";
-  return absl::StrCat("tensor '", Shown(model.name), "' is ", Form(model.type, model.shape),
-                      " in the model and ", Form(stored->type, stored->shape), " in the file");
+std::string Missing(const TensorSpec& model) {
+  const std::string also =
+      model.aliases.empty() ? "" : absl::StrCat(" (also ", List(model.aliases), ")");
+  return absl::StrCat("the model has a tensor '", Shown(model.name), "'", also, ", ",
+                      Form(model.type, model.shape), ", and the file has none of that name");
+}
+
+std::string Misfitting(const TensorSpec& model, const std::string& name,
+                       const StoredTensor& stored) {
+  return absl::StrCat("tensor '", Shown(name), "' is ", Form(model.type, model.shape),
+                      " in the model and ", Form(stored.type, stored.shape), " in the file");
 }
 
 std::string AndMore(size_t problems) {
@@ -125,16 +128,23 @@ absl::StatusOr<InitialMatch> MatchInitial(const InitialSpec& initial,
   std::vector<bool> used(stored.size());
   std::string first;  // problem
   for (const TensorSpec& tensor : model) {
-    const auto found = by_name.find(tensor.name);
-    const StoredTensor* const its = found == by_name.end() ? nullptr : &stored[found->second];
-    const std::string why = WhyNot(tensor, its);
-    match.of_model.push_back(why.empty() ? std::optional(found->second) : std::nullopt);
-    if (why.empty()) {
+    std::optional<size_t> its;
+    std::string why;
+    for (const std::string& name : tensor.Names()) {
+      const auto found = by_name.find(name);
+      if (found == by_name.end()) continue;
+      if (!Takes(tensor, stored[found->second])) {
+        if (why.empty()) why = Misfitting(tensor, name, stored[found->second]);
+        continue;
+      }
       used[found->second] = true;
-      continue;
+      if (its) match.equal.emplace_back(*its, found->second);
+      if (!its) its = found->second;
     }
+    match.of_model.push_back(its);
+    if (!its && why.empty()) why = Missing(tensor);
+    if (!its) match.missing.push_back(tensor.name);
     if (first.empty()) first = why;
-    match.missing.push_back(tensor.name);
   }
   for (size_t i = 0; i < stored.size(); ++i)
     if (!used[i]) match.unused.push_back(stored[i].name);
@@ -143,7 +153,7 @@ absl::StatusOr<InitialMatch> MatchInitial(const InitialSpec& initial,
                                                List(match.missing), ", and the file ",
                                                List(NamesOf(stored)), "; change initial.map"));
   if (!initial.strict || (match.missing.empty() && match.unused.empty())) return match;
-  if (!match.missing.empty())
+  if (!first.empty())
     return Misfit("initial.file", absl::StrCat(first, AndMore(match.missing.size())));
   const auto left = static_cast<size_t>(std::find(used.begin(), used.end(), false) - used.begin());
   return Misfit("initial.file",
@@ -215,6 +225,26 @@ absl::Status CheckBooleans(const StoredTensor& from, uint64_t at,
   return absl::OkStatus();
 }
 
+// Of one shape, which are one tensor in the model.
+absl::Status CheckEqual(const StoredTensor& one, const StoredTensor& other) {
+  if (one.source == other.source && one.offset == other.offset && one.type == other.type)
+    return absl::OkStatus();
+  const absl::Status differ = Misfit(
+      "initial.file", absl::StrCat("'", Shown(one.name), "' and '", Shown(other.name),
+                                   "' of the file are one tensor in the model, and differ; make "
+                                   "them equal, or leave one of them out"));
+  if (one.type != other.type) return differ;
+  std::vector<std::byte> piece, beside;
+  for (uint64_t at = 0; at < one.bytes; at += piece.size()) {
+    piece.resize(static_cast<size_t>(std::min<uint64_t>(kPieceBytes, one.bytes - at)));
+    beside.resize(piece.size());
+    MUSTER_RETURN_IF_ERROR(one.source->ReadAt(one.offset + at, absl::MakeSpan(piece)));
+    MUSTER_RETURN_IF_ERROR(other.source->ReadAt(other.offset + at, absl::MakeSpan(beside)));
+    if (piece != beside) return differ;
+  }
+  return absl::OkStatus();
+}
+
 // `to` is the tensor's place: of float32, or byte for byte of its own type.
 absl::Status Fill(const StoredTensor& from, bool as_float, absl::Span<float> to,
                   const std::function<void()>& after_each) {
@@ -249,6 +279,11 @@ absl::StatusOr<InitialValues> InitialValues::Open(const InitialSpec& initial,
   if (!stored.ok()) return named(stored.status());
   values.stored_ = *std::move(stored);
   MUSTER_ASSIGN_OR_RETURN(values.match_, MatchInitial(initial, values.stored_, model));
+  for (const auto& [one, other] : values.match_.equal) {
+    const absl::Status equal = CheckEqual(values.stored_[one], values.stored_[other]);
+    if (absl::IsFailedPrecondition(equal)) return equal;
+    if (!equal.ok()) return named(equal);
+  }
   absl::StatusOr<std::string> hash = HashOf(**source);
   if (!hash.ok()) return named(hash.status());
   values.hash_ = *std::move(hash);

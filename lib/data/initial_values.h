@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,8 +24,11 @@ struct InitialMatch {
   std::vector<std::optional<size_t>> of_model;
   std::vector<std::string> missing;  // of these the names, and of those with another shape or type
   std::vector<std::string> unused;   // tensors of the file, by their names there, that no other is
+  // Two tensors of the file that are one in the model, under two of its names: they must be equal.
+  std::vector<std::pair<size_t, size_t>> equal;
 };
 
+// A tensor of the model may be in the file under any of its names, or several.
 // A tensor of float32 takes any of real numbers, one of another type its own alone; the shapes are
 // equal. kFailedPrecondition, with the path of the field and what to do: a change of names that
 // fits no name, two tensors of the file that get one name, none at all that fits; and with `strict`
@@ -41,7 +45,7 @@ class InitialValues {
  public:
   // Reads all of the file once, for its hash. `initial` names one. kInvalidArgument: it is not
   // there, no file, or lies in a folder of ours; kDataLoss: it is broken; kFailedPrecondition as
-  // MatchInitial.
+  // MatchInitial, and where two that are one in the model differ.
   static absl::StatusOr<InitialValues> Open(const InitialSpec& initial,
                                             const std::vector<TensorSpec>& model);
 

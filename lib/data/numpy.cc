@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
+#include "lib/data/checksum.h"
 #include "lib/data/data_memory.h"
 #include "lib/data/formats.h"
 #include "lib/data/held_files.h"
@@ -198,6 +199,7 @@ absl::StatusOr<SourcePtr> InRows(const SourcePtr& npy, uint64_t at, uint64_t row
         "numpy.ascontiguousarray of it, which is read in place"));
   std::string turned(bytes, '\0');
   MUSTER_RETURN_IF_ERROR(ReadTurned(*npy, at, rows, field, turned));
+  MUSTER_RETURN_IF_ERROR(CheckChecksum(*npy));  // nobody reads it in passing
   return HeldSource(npy->name(), std::move(turned), CheckInTurn({npy}), std::move(memory));
 }
 

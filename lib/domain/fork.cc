@@ -103,6 +103,8 @@ std::string DifferentTensor(const std::vector<TensorSpec>& parent,
     if (ours[i].shape != theirs[i].shape)
       return absl::StrCat(ours[i].name, " is ", ShapeText(ours[i]), ", and in the parent ",
                           ShapeText(theirs[i]));
+    if (ours[i].aliases != theirs[i].aliases)
+      return absl::StrCat(ours[i].name, " has other names beside this one in the parent");
     if (ours[i] != theirs[i])
       return absl::StrCat(ours[i].name, " is of another kind or type in the parent");
   }

@@ -31,10 +31,12 @@ void CutChunks(int64_t begin, int64_t end, int64_t size, TensorKind kind, std::v
     out.push_back({at, std::min(size, end - at), kind});
 }
 
-// At most, of what describes it in a frame: its name, a number for each dimension, and what says
+// At most, of what describes it in a frame: its names, a number for each dimension, and what says
 // which is which.
 int64_t SentBytesOf(const TensorSpec& t) {
-  return static_cast<int64_t>(t.name.size()) + 6 * static_cast<int64_t>(t.shape.size()) + 24;
+  int64_t bytes = 6 * static_cast<int64_t>(t.shape.size()) + 24;
+  for (const std::string& name : t.Names()) bytes += static_cast<int64_t>(name.size()) + 4;
+  return bytes;
 }
 
 absl::Status CheckAmount(const std::vector<TensorSpec>& tensors) {
@@ -51,22 +53,27 @@ absl::Status CheckAmount(const std::vector<TensorSpec>& tensors) {
       kMostTensorBytes, " are allowed: take shorter names, or fewer tensors"));
 }
 
-absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
-  if (t.name.empty()) return absl::InvalidArgumentError("a tensor has no name");
-  if (static_cast<int64_t>(t.name.size()) > kLongestTensorName)
+absl::Status CheckName(const std::string& name, std::set<std::string>& names) {
+  if (name.empty()) return absl::InvalidArgumentError("a tensor has no name");
+  if (static_cast<int64_t>(name.size()) > kLongestTensorName)
     return absl::InvalidArgumentError(absl::StrCat(
-        "the name of tensor '", Cut(Printable(absl::string_view(t.name).substr(0, 256)), 64),
-        "' has ", t.name.size(), " bytes; at most ", kLongestTensorName, " are allowed"));
+        "the name of tensor '", Cut(Printable(absl::string_view(name).substr(0, 256)), 64),
+        "' has ", name.size(), " bytes; at most ", kLongestTensorName, " are allowed"));
+  // The manifest of a checkpoint with another name could never be read again.
+  if (!IsUtf8(name))
+    return absl::InvalidArgumentError(
+        absl::StrCat("the name of tensor '", Cut(Printable(name)), "' is not UTF-8"));
+  if (!names.insert(name).second)
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", name, "' occurs twice"));
+  return absl::OkStatus();
+}
+
+absl::Status CheckTensor(const TensorSpec& t, std::set<std::string>& names) {
+  for (const std::string& name : t.Names()) MUSTER_RETURN_IF_ERROR(CheckName(name, names));
   if (static_cast<int64_t>(t.shape.size()) > kMostDimensions)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", Cut(Printable(t.name)), "' has ",
                                                    t.shape.size(), " dimensions; at most ",
                                                    kMostDimensions, " are allowed"));
-  // The manifest of a checkpoint with another name could never be read again.
-  if (!IsUtf8(t.name))
-    return absl::InvalidArgumentError(
-        absl::StrCat("the name of tensor '", Cut(Printable(t.name)), "' is not UTF-8"));
-  if (!names.insert(t.name).second)
-    return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' occurs twice"));
   if (t.kind != TensorKind::kBuffer && t.type != TensorType::kFloat32)
     return absl::InvalidArgumentError(absl::StrCat("tensor '", t.name, "' is a parameter of ",
                                                    NameOf(t.type), "; parameters are float32"));
@@ -177,6 +184,7 @@ uint64_t Layout::Hash() const {
     for (int64_t d : p.spec.shape) h = Mix64(h, static_cast<uint64_t>(d));
     // Of a buffer: before there were types, all were of this one.
     if (p.spec.type != TensorType::kFloat32) h = Mix64(h, static_cast<uint64_t>(p.spec.type));
+    for (const std::string& alias : p.spec.aliases) h = HashBytes(alias, Mix64(h, h));
   }
   return h;
 }

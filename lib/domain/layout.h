@@ -79,7 +79,8 @@ class Layout {
   // Ascending offsets of the tensors that overlap [offset, offset + count), as indices into
   // tensors().
   std::vector<size_t> TensorsIn(int64_t offset, int64_t count) const;
-  uint64_t Hash() const;  // of names, shapes, kinds, types and grid: equal layouts, equal hashes
+  uint64_t Hash()
+      const;  // of all names, shapes, kinds, types and grid: equal layouts, equal hashes
 
  private:
   FlatSpace space_;

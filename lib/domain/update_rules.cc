@@ -14,9 +14,15 @@ namespace {
 
 constexpr size_t kNamesShown = 8;
 
-std::optional<size_t> GroupOf(const TrainingSpec& training, const std::string& name) {
+bool Matches(const ParameterGroup& group, const TensorSpec& parameter) {
+  const std::vector<std::string> names = parameter.Names();
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return MatchesPattern(group.match, name); });
+}
+
+std::optional<size_t> GroupOf(const TrainingSpec& training, const TensorSpec& parameter) {
   for (size_t g = 0; g < training.groups.size(); ++g)
-    if (MatchesPattern(training.groups[g].match, name)) return g;
+    if (Matches(training.groups[g], parameter)) return g;
   return std::nullopt;
 }
 
@@ -51,7 +57,7 @@ absl::Status NothingBelongsTo(const TrainingSpec& training, size_t group, const 
   const bool matches =
       std::any_of(layout.tensors().begin(), layout.tensors().end(), [&](const Placed& tensor) {
         return tensor.spec.kind == TensorKind::kParameter &&
-               MatchesPattern(match, tensor.spec.name);
+               Matches(training.groups[group], tensor.spec);
       });
   return absl::FailedPreconditionError(absl::StrCat(
       "groups[", group, "].match: '", match, "' ",
@@ -74,7 +80,7 @@ absl::StatusOr<UpdateRules> UpdateRules::Make(const TrainingSpec& training, cons
   UpdateRules rules;
   std::vector<bool> used(training.groups.size());
   for (const Placed* parameter : parameters) {
-    const std::optional<size_t> group = GroupOf(training, parameter->spec.name);
+    const std::optional<size_t> group = GroupOf(training, parameter->spec);
     if (group) used[*group] = true;
     const UpdateRule rule = RuleOf(training, group, parameter->spec);
     rules.any_frozen_ |= rule.frozen;

@@ -47,7 +47,7 @@ struct TensorRule {
 class UpdateRules {
  public:
   UpdateRules() = default;
-  // A parameter belongs to the first group whose pattern matches its name. kFailedPrecondition,
+  // A parameter belongs to the first group whose pattern matches a name of it. kFailedPrecondition,
   // with the field's path: a group to which no parameter belongs.
   static absl::StatusOr<UpdateRules> Make(const TrainingSpec& training, const Layout& layout);
 

@@ -92,7 +92,7 @@ absl::Status WriteSafetensors(const std::vector<ExportItem>& items, const Manife
   for (const ExportItem& item : items) {
     const TensorSpec& spec = item.tensor->spec;
     entries.push_back(
-        {Before(training, item.slot) + spec.name, spec.type, spec.shape, BytesOfItem(item)});
+        {Before(training, item.slot) + item.name, spec.type, spec.shape, BytesOfItem(item)});
   }
   MUSTER_RETURN_IF_ERROR(CheckNames(entries));
   std::vector<std::pair<std::string, std::string>> about = {
@@ -115,13 +115,15 @@ void PickleTensor(const ExportItem& item, size_t record, Pickle& pickle) {
   pickle.Tensor(KeyOf(record), item.tensor->spec.type, item.tensor->spec.shape);
 }
 
-// The values (slot 0), or all of another slot, by the names of their tensors.
+// The values (slot 0), or all of another slot, by all names of their tensors: one record has them.
 void PickleTensors(const std::vector<ExportItem>& items, int32_t slot, Pickle& pickle) {
   pickle.BeginDict();
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].slot != slot) continue;
-    pickle.Text(items[i].tensor->spec.name);
-    PickleTensor(items[i], i, pickle);
+    for (const std::string& name : items[i].tensor->spec.Names()) {
+      pickle.Text(name);
+      PickleTensor(items[i], i, pickle);
+    }
   }
   pickle.EndDict();
 }
@@ -319,8 +321,11 @@ absl::StatusOr<Exported> Export(const CheckpointFiles& files, const Manifest& ma
                                 const TrainingSpec& training, const ExportOptions& options,
                                 Appender& to) {
   MUSTER_ASSIGN_OR_RETURN(TensorReader reader, TensorReader::Open(files, manifest));
-  const std::vector<ExportItem> items =
+  std::vector<ExportItem> items =
       PlanExport(reader.layout(), options.optimizer ? manifest.slots : 0);
+  // Its entries cannot share bytes.
+  if (options.format == ExportFormat::kSafetensors)
+    items = UnderEachName(items, AverageSlot(training));
   int32_t parameters = kValuesSlot;
   if (options.average) {
     MUSTER_ASSIGN_OR_RETURN(parameters, AverageSlotOf(training, manifest));

@@ -3,11 +3,14 @@
 //
 // safetensors: https://huggingface.co/docs/safetensors: a length, a JSON header, the tensors'
 //   bytes. The optimizer's slots are tensors "optimizer.SLOT.NAME", such as
-//   "optimizer.exp_avg.0.weight"; a moving average of the parameters is "ema.NAME".
+//   "optimizer.exp_avg.0.weight"; a moving average of the parameters is "ema.NAME". A tensor of
+//   several names (tied weights) is written once for each, its slots once.
 // pt: what torch.save writes of a dict of tensors: a zip of stored records and a pickle of
 //   protocol 2, which torch.load(weights_only=True) takes. Without the optimizer it is the module's
 //   state_dict; with it {"model": that, "optimizer": torch.optim's state_dict}, and where there is
 //   a moving average "ema": that of each parameter. A group of it are the parameters of one rule.
+//   A tensor of several names is one record, as torch.save writes it, and one parameter of the
+//   optimizer.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +41,7 @@ struct ExportOptions {
 };
 
 struct Exported {
-  size_t tensors = 0;  // slots of the optimizer included
+  size_t tensors = 0;  // that were written, slots of the optimizer included
   uint64_t bytes = 0;  // of the tensors
 };
 

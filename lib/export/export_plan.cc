@@ -12,8 +12,19 @@ std::vector<ExportItem> PlanExport(const Layout& layout, int32_t slots) {
     for (const Placed& tensor : layout.tensors())
       if (tensor.spec.kind == TensorKind::kParameter ||
           (slot == 0 && tensor.spec.kind == TensorKind::kBuffer))
-        items.push_back({&tensor, slot});
+        items.push_back({&tensor, slot, tensor.spec.name});
   return items;
+}
+
+std::vector<ExportItem> UnderEachName(const std::vector<ExportItem>& items, int32_t average) {
+  std::vector<ExportItem> named;
+  for (const ExportItem& item : items) {
+    named.push_back(item);
+    if (item.slot != 0 && item.slot != average) continue;
+    for (const std::string& alias : item.tensor->spec.aliases)
+      named.push_back({item.tensor, item.slot, alias});
+  }
+  return named;
 }
 
 std::vector<std::string> SlotNames(OptimizerKind kind) {

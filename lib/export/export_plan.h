@@ -15,10 +15,16 @@ namespace muster {
 struct ExportItem {
   const Placed* tensor = nullptr;
   int32_t slot = 0;  // 0: the value; then those of the optimizer, and the moving average
+  std::string name;  // one of the tensor's
 };
 
-// All values in registration order, then so many slots, of all parameters in that order each.
+// All values in registration order, then so many slots, of all parameters in that order each. Each
+// tensor once, under its first name.
 std::vector<ExportItem> PlanExport(const Layout& layout, int32_t slots);
+
+// Behind each item another one for each further name of its tensor. But for slots of the optimizer,
+// which knows a parameter once: `average` is the slot of the moving average, or 0.
+std::vector<ExportItem> UnderEachName(const std::vector<ExportItem>& items, int32_t average);
 
 // What torch.optim calls the slots of this optimizer, in the order of ours: "exp_avg" and
 // "exp_avg_sq".

@@ -57,6 +57,7 @@ absl::Status CheckRanges(const v1::Manifest& message) {
 absl::StatusOr<TensorSpec> TensorFrom(const v1::Manifest::Tensor& message) {
   TensorSpec tensor{
       message.name(), {message.shape().begin(), message.shape().end()}, KindOfTensor(message)};
+  for (const std::string& alias : message.aliases()) tensor.aliases.push_back(alias);
   if (message.type().empty()) return tensor;
   const std::optional<TensorType> type = TensorTypeOf(message.type());
   if (!type)

@@ -30,6 +30,9 @@ TensorSpec Read(Reader& reader, const v1::NumericEnvironment::Tensor& message) {
     reader.Require(type.has_value(), "type", "is no type of a tensor");
     tensor.type = type.value_or(TensorType::kFloat32);
   }
+  if (!reader.Count("aliases", message.aliases_size(), kMaxTensors)) return tensor;
+  for (const std::string& alias : message.aliases())
+    tensor.aliases.push_back(reader.Text("aliases", alias));
   if (!reader.Count("shape", message.shape_size(), kMaxDimensions)) return tensor;
   int64_t room = kMaxElements;
   for (const int64_t size : message.shape()) {

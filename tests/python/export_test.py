@@ -28,6 +28,23 @@ def muster(*words):
     return done.stdout
 
 
+if torch is not None:
+
+    class Tied(torch.nn.Module):
+        """One weight in two layers."""
+
+        def __init__(self):
+            super().__init__()
+            self.first = torch.nn.Linear(2, 6)
+            self.again = torch.nn.Linear(6, 6)
+            self.more = torch.nn.Linear(6, 6)
+            self.more.weight = self.again.weight
+            self.last = torch.nn.Linear(6, 1)
+
+        def forward(self, x):
+            return self.last(torch.tanh(self.more(torch.tanh(self.again(torch.tanh(self.first(x)))))))
+
+
 class ExportTest(unittest.TestCase):
 
     @classmethod
@@ -174,6 +191,72 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(set(found), set(SHAPES))
         for name, tensor in found.items():
             self.assertTrue(np.array_equal(tensor.detach().numpy(), tensors[name]), name)
+
+    def train_tied(self, name, *settings, code=0):
+        """Trains what tied/tied.pt is, as a job of that name."""
+        with open(self.path('tied.yaml'), 'w') as out:
+            json.dump({'task': 'torchscript', 'parameters': {'file': 'tied.pt', 'loss': 'mse'},
+                       'data': {'paths': [self.path('rows.csv')], 'format': 'csv', 'header': False, 'label': '3'},
+                       'batch': 12, 'lanes': 6, 'steps': STEPS, 'ema': {'decay': 0.5},
+                       'optimizer': {'kind': 'adamw', 'learning_rate': 0.03, 'weight_decay': 0.1}}, out)
+        words = [word for setting in settings for word in ('--set', setting)]
+        done = subprocess.run([MUSTER, 'train', self.path('tied.yaml'), '--plugins', self.path('tied'), '--dir',
+                               self.path(name), *words], capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def export_of(self, name, form, *words):
+        file = self.path(name + '.' + form)
+        muster('export', '--dir', self.path(name), '--format', form, '-o', file, *words)
+        return file
+
+    @needs_torch
+    def test_tied_weights_have_both_names_and_one_state_of_the_optimizer(self):
+        torch.manual_seed(6)
+        net = Tied()
+        os.makedirs(self.path('tied'), exist_ok=True)
+        torch.jit.script(net).save(self.path('tied/tied.pt'))
+        self.train_tied('tied-run')
+        names = set(net.state_dict())
+        state = torch.load(self.export_of('tied-run', 'pt'), weights_only=True)
+        self.assertEqual(set(state), names)
+        self.assertEqual(state['again.weight'].data_ptr(), state['more.weight'].data_ptr())
+        self.assertFalse(torch.equal(state['again.weight'], net.again.weight))
+        net.load_state_dict(state)
+        arrays = load_file(self.export_of('tied-run', 'safetensors', '--optimizer'))
+        self.assertTrue(np.array_equal(arrays['again.weight'], arrays['more.weight']))
+        self.assertEqual({name for name in arrays if not name.startswith(('optimizer.', 'ema.'))}, names)
+        self.assertEqual({name[4:] for name in arrays if name.startswith('ema.')}, names)
+        self.assertNotIn('optimizer.exp_avg.more.weight', arrays)
+        archive = dict(torch.jit.load(self.export_of('tied-run', 'libtorch')).named_parameters())
+        self.assertEqual(set(archive), names)
+        self.assertTrue(torch.equal(archive['more.weight'], state['more.weight']))
+        whole = torch.load(self.export_of('tied-run', 'pt', '--optimizer'), weights_only=True)
+        self.assertEqual(set(whole['ema']), names)
+        optimizer = torch.optim.AdamW(net.parameters())
+        optimizer.load_state_dict(whole['optimizer'])
+        for name, parameter in net.named_parameters():
+            self.assertTrue(np.array_equal(optimizer.state[parameter]['exp_avg'].numpy(),
+                                           arrays['optimizer.exp_avg.' + name]), name)
+
+    @needs_torch
+    def test_a_job_of_tied_weights_begins_with_any_of_their_names(self):
+        torch.manual_seed(7)
+        os.makedirs(self.path('tied'), exist_ok=True)
+        torch.jit.script(Tied()).save(self.path('tied/tied.pt'))
+        state = Tied().state_dict()
+        still = ('steps=1', 'optimizer={kind: sgd, learning_rate: 0}')
+        for left_out in (None, 'again.weight', 'more.weight'):
+            torch.save({name: value for name, value in state.items() if name != left_out}, self.path('begin.pt'))
+            self.train_tied('tied-begun', f'initial.file={self.path("begin.pt")}', *still)
+            begun = torch.load(self.export_of('tied-begun', 'pt'), weights_only=True)
+            for name, value in state.items():
+                self.assertTrue(torch.equal(begun[name], value), (left_out, name))
+            shutil.rmtree(self.path('tied-begun'))
+        torch.save(state | {'more.weight': state['more.weight'] + 1}, self.path('begin.pt'))
+        told = self.train_tied('tied-begun', f'initial.file={self.path("begin.pt")}', *still, code=64)
+        self.assertIn("'again.weight' and 'more.weight' of the file are one tensor in the model", told)
+        shutil.rmtree(self.path('tied-begun'), ignore_errors=True)
 
 
 if __name__ == '__main__':

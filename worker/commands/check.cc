@@ -75,7 +75,7 @@ class Bench {
 
   absl::Status Begin(CheckReport& report) {
     if (IsStreamed(training_)) runner_.OnlyTry();
-    MUSTER_RETURN_IF_ERROR(UpdateRules::Make(training_, layout_).status());
+    MUSTER_ASSIGN_OR_RETURN(rules_, UpdateRules::Make(training_, layout_));
     MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.ModelSpace()));
     program_ = MemoryNow().now;
     state_ = pool_.BorrowZeroed();
@@ -161,8 +161,8 @@ class Bench {
       loss = [this, &meeting] { return LossOfMeeting(*meeting); };
       MUSTER_RETURN_IF_ERROR(loss().status());
     }
-    MUSTER_ASSIGN_OR_RETURN(report.gradients, CheckGradient(layout_, training_.seed, entries, loss,
-                                                            state_->all(), gradient_->all()));
+    MUSTER_ASSIGN_OR_RETURN(report.gradients, CheckGradient(Trained(), training_.seed, entries,
+                                                            loss, state_->all(), gradient_->all()));
     return absl::OkStatus();
   }
 
@@ -210,6 +210,14 @@ class Bench {
   }
   absl::Span<float> Model() const {
     return state_->all().first(static_cast<size_t>(layout_.model_elements()));
+  }
+  // The gradient of what is frozen counts for nothing.
+  std::vector<Placed> Trained() const {
+    std::vector<Placed> trained;
+    for (const Placed& tensor : layout_.tensors())
+      if (tensor.spec.kind == TensorKind::kParameter && !rules_.In(tensor.offset, 1)[0].rule.frozen)
+        trained.push_back(tensor);
+    return trained;
   }
   // An epoch's last step may have lanes with fewer samples than any other, which are too few for
   // batch norm, for one. Lanes that meet have what the others bring, too.
@@ -288,6 +296,7 @@ class Bench {
   std::vector<size_t> met_;               // in the last lane that ran alone
   Task& task_;
   const Layout layout_;
+  UpdateRules rules_;
   FlatPool pool_;
   Metrics metrics_{ConstantLabels{}, kVersion};
   TrainMetrics train_metrics_{metrics_};

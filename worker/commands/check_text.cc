@@ -75,6 +75,12 @@ std::string OriginOf(const CheckReport& report, size_t tensor) {
   return report.initial->loaded[tensor] ? "  from the file" : "  the task's own values";
 }
 
+std::vector<std::string> PrintableAliases(const TensorSpec& tensor) {
+  std::vector<std::string> names;
+  for (const std::string& alias : tensor.aliases) names.push_back(Printable(alias));
+  return names;
+}
+
 std::string TensorTable(const CheckReport& report) {
   const std::vector<TensorSpec>& tensors = report.tensors;
   size_t name = 6, shape = 5;
@@ -89,6 +95,8 @@ std::string TensorTable(const CheckReport& report) {
         &table, absl::StrFormat("  %-*s  %-*s  %-8s  %-9s  %s%s\n", name, Printable(tensor.name),
                                 shape, ShapeOf(tensor), NameOf(tensor.type), KindOf(tensor),
                                 Size(tensor.Bytes()), OriginOf(report, t)));
+    for (const std::string& alias : PrintableAliases(tensor))
+      absl::StrAppend(&table, "    also ", alias, "\n");
   }
   return table;
 }
@@ -196,7 +204,8 @@ std::string CheckAsJson(const CheckReport& report) {
                                {"shape", tensor.shape},
                                {"type", NameOf(tensor.type)},
                                {"kind", KindOf(tensor)},
-                               {"bytes", tensor.Bytes()}});
+                               {"bytes", tensor.Bytes()},
+                               {"aliases", PrintableAliases(tensor)}});
   if (report.initial) {
     json["initial"] = {{"file", report.initial->file}, {"hash", report.initial->hash}};
     for (size_t t = 0; t < report.tensors.size(); ++t)

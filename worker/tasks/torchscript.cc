@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -75,8 +76,9 @@ class ScriptNetImpl final : public ::torch::nn::Module {
       : name_(name), script_(std::move(script)) {
     CheckTakes(inputs);
     for (const auto& parameter : script_.named_parameters())
-      Add(parameter.name, parameter.value, parameter.value.requires_grad());
-    if (parameters().empty())
+      Add(parameter.name, parameter.value, true);
+    const std::vector<at::Tensor> all = parameters();
+    if (std::none_of(all.begin(), all.end(), [](const at::Tensor& p) { return p.requires_grad(); }))
       Refuse(name_, "has no parameter to train (requires_grad); a frozen module has none");
     AddOthers(script_, "");
   }
@@ -118,17 +120,11 @@ class ScriptNetImpl final : public ::torch::nn::Module {
                                " beside its label; data.columns and data.keys choose them"));
   }
 
-  // One that needs no gradient keeps its value, as a buffer does that no lane changes.
+  // Once for each name; FlatModule sees where several are of one tensor.
   void Add(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
-    const auto [other, is_new] = names_.emplace(tensor.unsafeGetTensorImpl(), name);
-    if (!is_new) return;  // one tensor under two names is one tensor
-    for (const auto& [memory, whose] : memories_)
-      if (memory == tensor.storage().unsafeGetStorageImpl())
-        Refuse(name_, absl::StrCat("'", whose, "' and '", name,
-                                   "' share memory and are not the same tensor; take a copy of one "
-                                   "(clone) before the module is saved"));
-    memories_.emplace_back(tensor.storage().unsafeGetStorageImpl(), name);
-    if (is_parameter && tensor.scalar_type() != at::kFloat)
+    if (!names_.insert(name).second) return;
+    if (tensors_.insert(tensor.unsafeGetTensorImpl()).second) CheckMemory(name, tensor);
+    if (is_parameter && tensor.requires_grad() && tensor.scalar_type() != at::kFloat)
       Refuse(name_,
              absl::StrCat("parameter '", name, "' is of type ", c10::toString(tensor.scalar_type()),
                           "; parameters are 32-bit floats, which float() makes of a module"));
@@ -136,10 +132,19 @@ class ScriptNetImpl final : public ::torch::nn::Module {
     ::torch::nn::Module& owner = dot == std::string::npos ? *this : FolderOf(name.substr(0, dot));
     const std::string last = dot == std::string::npos ? name : name.substr(dot + 1);
     if (is_parameter) {
-      owner.register_parameter(last, tensor);
+      owner.register_parameter(last, tensor, tensor.requires_grad());
     } else {
       owner.register_buffer(last, tensor);
     }
+  }
+
+  void CheckMemory(const std::string& name, const at::Tensor& tensor) {
+    for (const auto& [memory, whose] : memories_)
+      if (memory == tensor.storage().unsafeGetStorageImpl())
+        Refuse(name_, absl::StrCat("'", whose, "' and '", name,
+                                   "' share memory and are not the same tensor; take a copy of one "
+                                   "(clone) before the module is saved"));
+    memories_.emplace_back(tensor.storage().unsafeGetStorageImpl(), name);
   }
 
   ::torch::nn::Module& FolderOf(const std::string& path) {
@@ -158,7 +163,7 @@ class ScriptNetImpl final : public ::torch::nn::Module {
       if (!attribute.value.isTensor() || !attribute.value.toTensor().defined()) continue;
       const at::Tensor tensor = attribute.value.toTensor();
       const std::string name = prefix + attribute.name;
-      if (names_.count(tensor.unsafeGetTensorImpl()) == 0) Add(name, tensor, false);
+      Add(name, tensor, false);
       kept_.push_back({module, attribute.name, name, tensor});
     }
     for (const auto& child : module.named_children())
@@ -186,7 +191,8 @@ class ScriptNetImpl final : public ::torch::nn::Module {
 
   const std::string name_;
   ::torch::jit::Module script_;
-  std::map<const void*, std::string> names_;
+  std::set<std::string> names_;
+  std::set<const void*> tensors_;
   std::vector<std::pair<const void*, std::string>> memories_;
   std::map<std::string, std::shared_ptr<::torch::nn::Module>> folders_;
   std::vector<Kept> kept_;

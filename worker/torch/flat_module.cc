@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -42,9 +43,30 @@ std::optional<TensorType> TypeOf(const at::Tensor& tensor) {
   return std::nullopt;
 }
 
-// One of a type that is not ours is refused by Bind.
-TensorSpec SpecOf(const std::string& name, const at::Tensor& tensor, TensorKind kind) {
-  return {name, tensor.sizes().vec(), kind, TypeOf(tensor).value_or(TensorType::kFloat32)};
+struct Held {
+  at::Tensor tensor;
+  TensorSpec spec;
+};
+
+// Parameters that are trained, in registration order, and then all that no gradient reaches. A
+// tensor that the module has under several names is one. One of a type that is not ours is refused
+// by Bind.
+std::vector<Held> TensorsOf(const ::torch::nn::Module& module) {
+  std::vector<Held> held;
+  std::map<const void*, size_t> known;
+  const auto add = [&](const std::string& name, const at::Tensor& tensor, TensorKind kind) {
+    const auto [known_as, is_new] = known.emplace(tensor.unsafeGetTensorImpl(), held.size());
+    if (!is_new) return held[known_as->second].spec.aliases.push_back(name);
+    const TensorType type = TypeOf(tensor).value_or(TensorType::kFloat32);
+    held.push_back({tensor, {name, tensor.sizes().vec(), kind, type}});
+  };
+  for (const auto& p : module.named_parameters())
+    add(p.key(), p.value(),
+        p.value().requires_grad() ? TensorKind::kParameter : TensorKind::kBuffer);
+  for (const auto& b : module.named_buffers()) add(b.key(), b.value(), TensorKind::kBuffer);
+  std::stable_partition(held.begin(), held.end(),
+                        [](const Held& h) { return h.spec.kind == TensorKind::kParameter; });
+  return held;
 }
 
 absl::Status CheckStorage(const TensorSpec& spec, const at::Tensor& tensor) {
@@ -172,13 +194,9 @@ struct FlatModule::Hook final : ::torch::autograd::PostAccumulateGradHook {
 FlatModule::FlatModule(std::shared_ptr<::torch::nn::Module> module, int32_t threads,
                        CopyCounter& copied)
     : module_(std::move(module)), threads_(threads), copied_(copied) {
-  for (const auto& p : module_->named_parameters()) {
-    parameters_.push_back(p.value());
-    specs_.push_back(SpecOf(p.key(), p.value(), TensorKind::kParameter));
-  }
-  for (const auto& b : module_->named_buffers()) {
-    buffers_.push_back(b.value());
-    specs_.push_back(SpecOf(b.key(), b.value(), TensorKind::kBuffer));
+  for (const Held& held : TensorsOf(*module_)) {
+    (held.spec.kind == TensorKind::kParameter ? parameters_ : buffers_).push_back(held.tensor);
+    specs_.push_back(held.spec);
   }
   for (size_t i = 0; i < parameters_.size(); ++i)
     ::torch::autograd::impl::set_post_acc_grad_hooks(parameters_[i],
@@ -205,15 +223,15 @@ absl::Status FlatModule::Bind(const FlatSpace& space) {
 absl::Status FlatModule::Store(const ::torch::nn::Module& source, absl::Span<float> flat) const {
   if (flat.size() != static_cast<size_t>(space_.elements))
     return absl::InvalidArgumentError("the span is not of the bound layout's size");
-  std::vector<at::Tensor> values = source.parameters();
-  for (const at::Tensor& b : source.buffers()) values.push_back(b);
+  const std::vector<Held> values = TensorsOf(source);
   if (values.size() != specs_.size())
     return absl::FailedPreconditionError(
         absl::StrCat("the module has ", specs_.size(), " tensors, and ", values.size(),
                      " when it is made again; it must have the same"));
   for (size_t i = 0; i < values.size(); ++i) {
-    const at::Tensor value = values[i].detach().contiguous();
-    if (value.sizes() != specs_[i].shape || TypeOf(value) != specs_[i].type)
+    const at::Tensor value = values[i].tensor.detach().contiguous();
+    if (value.sizes() != specs_[i].shape || TypeOf(value) != specs_[i].type ||
+        values[i].spec.kind != specs_[i].kind)
       return absl::FailedPreconditionError(
           absl::StrCat("the module's tensor '", specs_[i].name,
                        "' has another shape or type when it is made again; it must have the same"));

@@ -53,7 +53,10 @@ class FlatModule {
   FlatModule(const FlatModule&) = delete;
   FlatModule& operator=(const FlatModule&) = delete;
 
-  // named_parameters() in registration order, then named_buffers().
+  // named_parameters() that need a gradient, in registration order; then those that need none,
+  // which are as buffers that no lane changes: nothing updates them, and no weight decay; then
+  // named_buffers(). A tensor that is there under several names is one, with the first for a name
+  // and the others beside it. What the module says when it is made counts.
   const std::vector<TensorSpec>& tensors() const { return specs_; }
   const FlatSpace& space() const { return space_; }
 

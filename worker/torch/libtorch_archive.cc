@@ -24,22 +24,24 @@ namespace {
 
 // A module: its own tensors, and the modules in it, in the order of their names.
 struct Folder {
-  std::vector<const Placed*> tensors;
+  std::vector<std::pair<std::string, const Placed*>> tensors;
   std::map<std::string, Folder> folders;
 };
 
+void Put(const Placed& tensor, const std::string& name, Folder& root) {
+  Folder* folder = &root;
+  size_t begin = 0;
+  for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', begin)) {
+    folder = &folder->folders[name.substr(begin, dot - begin)];
+    begin = dot + 1;
+  }
+  folder->tensors.emplace_back(name.substr(begin), &tensor);
+}
+
 Folder TreeOf(const FlatSpace& space) {
   Folder root;
-  for (const Placed& tensor : space.tensors) {
-    Folder* folder = &root;
-    const std::string& name = tensor.spec.name;
-    size_t begin = 0;
-    for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', begin)) {
-      folder = &folder->folders[name.substr(begin, dot - begin)];
-      begin = dot + 1;
-    }
-    folder->tensors.push_back(&tensor);
-  }
+  for (const Placed& tensor : space.tensors)
+    for (const std::string& name : tensor.spec.Names()) Put(tensor, name, root);
   return root;
 }
 
@@ -50,27 +52,30 @@ constexpr const char* kReserved[] = {
     "if",    "import", "in",   "is",    "lambda", "not",    "or",    "pass",  "print",
     "raise", "return", "try",  "while", "with",   "yield"};
 
-absl::Status CheckNames(const FlatSpace& space) {
-  for (const Placed& tensor : space.tensors)
-    for (const absl::string_view part : absl::StrSplit(tensor.spec.name, '.'))
-      if (std::find(std::begin(kReserved), std::end(kReserved), part) != std::end(kReserved))
-        return absl::FailedPreconditionError(
-            absl::StrCat("tensor '", tensor.spec.name, "': '", part,
-                         "' is a word of TorchScript, which no archive of LibTorch can hold as a "
-                         "name; take --format pt or safetensors, or rename the module"));
+absl::Status CheckName(const std::string& name) {
+  for (const absl::string_view part : absl::StrSplit(name, '.'))
+    if (std::find(std::begin(kReserved), std::end(kReserved), part) != std::end(kReserved))
+      return absl::FailedPreconditionError(
+          absl::StrCat("tensor '", name, "': '", part,
+                       "' is a word of TorchScript, which no archive of LibTorch can hold as a "
+                       "name; take --format pt or safetensors, or rename the module"));
   return absl::OkStatus();
 }
 
-std::string LastPartOf(const std::string& name) { return name.substr(name.rfind('.') + 1); }
+absl::Status CheckNames(const FlatSpace& space) {
+  for (const Placed& tensor : space.tensors)
+    for (const std::string& name : tensor.spec.Names()) MUSTER_RETURN_IF_ERROR(CheckName(name));
+  return absl::OkStatus();
+}
 
 void Write(const Folder& folder, absl::Span<const float> state,
            torch::serialize::OutputArchive& archive) {
-  for (const Placed* tensor : folder.tensors) {
+  for (const auto& [name, tensor] : folder.tensors) {
     // It reads only; the function just lacks a const.
     float* values = const_cast<float*>(state.data()) + tensor->offset;
     const at::Tensor view =
         at::from_blob(values, tensor->spec.shape, TorchTypeOf(tensor->spec.type));
-    archive.write(LastPartOf(tensor->spec.name), view, tensor->spec.kind == TensorKind::kBuffer);
+    archive.write(name, view, tensor->spec.kind == TensorKind::kBuffer);
   }
   for (const auto& [name, inner] : folder.folders) {
     torch::serialize::OutputArchive nested(archive.compilation_unit());

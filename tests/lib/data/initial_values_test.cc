@@ -81,6 +81,32 @@ TEST(MatchInitial, WithoutStrictItSaysHowManyAndWhichAreLeftOut) {
             "2 tensors of the file are not used: head.weight, old");
 }
 
+const std::vector<TensorSpec> kTied = {
+    {.name = "embedding", .shape = {2, 3}, .aliases = {"head", "again"}},
+    {.name = "bias", .shape = {2}}};
+
+TEST(MatchInitial, ATensorOfSeveralNamesIsFoundUnderAnyOfThem) {
+  const auto any = MatchInitial(Spec(), {Stored("bias", {2}), Stored("again", {2, 3})}, kTied);
+  ASSERT_TRUE(any.ok()) << any.status();
+  EXPECT_THAT(any->of_model, ElementsAre(1, 0));
+  EXPECT_THAT(any->equal, testing::IsEmpty());
+  const auto all = MatchInitial(
+      Spec(), {Stored("again", {2, 3}), Stored("bias", {2}), Stored("embedding", {2, 3})}, kTied);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_THAT(all->of_model, ElementsAre(2, 1));
+  EXPECT_THAT(all->equal, ElementsAre(testing::Pair(2, 0)));
+  EXPECT_EQ(LeftOutOf(*all), "");
+  const std::vector<StoredTensor> misfit = {Stored("embedding", {2, 3}), Stored("bias", {2}),
+                                            Stored("head", {5, 3})};
+  EXPECT_THAT(std::string(MatchInitial(Spec(), misfit, kTied).status().message()),
+              HasSubstr("tensor 'head' is float32 of 2×3 in the model and float32 of 5×3"));
+  const auto without = MatchInitial(Spec({}, false), misfit, kTied);
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_THAT(without->unused, ElementsAre("head"));
+  EXPECT_THAT(std::string(MatchInitial(Spec(), {Stored("bias", {2})}, kTied).status().message()),
+              HasSubstr("the model has a tensor 'embedding' (also head, again), float32 of 2×3"));
+}
+
 TEST(MatchInitial, LongListsAreCut) {
   InitialMatch match;
   for (int i = 0; i < 12; ++i) match.unused.push_back(absl::StrCat("t", i));
@@ -264,6 +290,24 @@ TEST_F(InitialFile, BuffersAreReadAsTheirType) {
   std::memcpy(&count, &state[16], sizeof(count));
   EXPECT_EQ(count, 1LL << 40);
   EXPECT_EQ(std::memcmp(&state[32], "\1\0\1", 3), 0);
+}
+
+TEST_F(InitialFile, WhatIsOneTensorInTheModelMustBeEqual) {
+  const std::vector<TensorSpec> model = {{.name = "a", .shape = {2}, .aliases = {"b"}}};
+  const auto file = [&](float last) {
+    return Write("a", File({{"a", "F32", "2", Bytes<float>({1, 2})},
+                            {"b", "F32", "2", Bytes<float>({1, last})}}));
+  };
+  const std::vector<float> state = Loaded(file(2), model);
+  EXPECT_EQ(state[0], 1);
+  EXPECT_EQ(state[1], 2);
+  for (const bool strict : {true, false}) {
+    const absl::Status differ =
+        InitialValues::Open({.file = file(3), .strict = strict}, model).status();
+    EXPECT_EQ(differ.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(differ.message()),
+                HasSubstr("initial.file: 'a' and 'b' of the file are one tensor in the model"));
+  }
 }
 
 TEST_F(InitialFile, WhatDoesNotFitStaysAsTheTaskHasIt) {

@@ -168,6 +168,10 @@ TEST(Fork, ATensorThatIsAnotherIsNamedAndSumsAndPhasesAreNot) {
   fork = OfModel(parent);
   fork[1].type = TensorType::kInt64;
   EXPECT_THAT(DifferentTensor(parent, fork), HasSubstr("mean is of another kind or type"));
+  fork = OfModel(parent);
+  fork[0].aliases = {"again"};
+  EXPECT_THAT(DifferentTensor(parent, fork), HasSubstr("w has other names beside this one"));
+  fork = OfModel(parent);
   fork.pop_back();
   EXPECT_EQ(DifferentTensor(parent, fork), "mean is in the parent alone");
   fork = OfModel(parent);

@@ -53,6 +53,21 @@ TEST(Layout, ParametersLieInReverseOrderThenTheBuffers) {
   EXPECT_EQ(layout.elements(), 128);
 }
 
+TEST(Layout, ATensorOfSeveralNamesStandsOnceAndEachNameIsItsAlone) {
+  std::vector<TensorSpec> tied = Model();
+  tied[4].aliases = {"head", "again"};
+  const Layout layout = Make(tied, 64);
+  EXPECT_EQ(layout.elements(), Make(Model(), 64).elements());
+  EXPECT_THAT(layout.tensors()[4].spec.Names(), ElementsAre("last", "head", "again"));
+  EXPECT_NE(layout.Hash(), Make(Model(), 64).Hash());
+  tied[4].aliases = {"head", "first"};
+  EXPECT_THAT(ErrorOf(tied), HasSubstr("'first' occurs twice"));
+  tied[4].aliases = {""};
+  EXPECT_THAT(ErrorOf(tied), HasSubstr("no name"));
+  tied[4].aliases = {"caf\xe9"};
+  EXPECT_THAT(ErrorOf(tied), HasSubstr("not UTF-8"));
+}
+
 // The specification and the member refuse what is too large by the same number.
 TEST(Layout, AMemberNeedsFourBuffersAndTheSlots) {
   EXPECT_EQ(LeastMemoryOfMember(1000, 0), 16'000);

@@ -123,6 +123,21 @@ void ExpectRules(const TrainingSpec& training) {
   }
 }
 
+// Tied weights: a group may call them by either name.
+TEST(UpdateRules, AParameterBelongsToAGroupByAnyOfItsNames) {
+  const Layout layout =
+      Layout::Make({{.name = "embedding.weight", .shape = {4, 2}, .aliases = {"head.weight"}},
+                    {.name = "head.bias", .shape = {4}}},
+                   64)
+          .value();
+  TrainingSpec training;
+  training.groups = {{.match = "head.weight", .frozen = true}};
+  const absl::StatusOr<UpdateRules> rules = UpdateRules::Make(training, layout);
+  ASSERT_TRUE(rules.ok()) << rules.status();
+  EXPECT_TRUE(rules->In(layout.tensors()[0].offset, 1)[0].rule.frozen);
+  EXPECT_FALSE(rules->In(layout.tensors()[1].offset, 1)[0].rule.frozen);
+}
+
 TEST(UpdateRules, AreThoseOfTheFirstGroupThatMatches) {
   TrainingSpec training;
   ExpectRules(training);

@@ -190,6 +190,48 @@ TEST_F(ExportTest, TheMovingAverageMayStandInTheParametersPlace) {
   EXPECT_EQ(none.file, "");
 }
 
+// Tied weights: load_state_dict wants every name, and torch.optim knows the parameter once.
+TEST_F(ExportTest, ATensorOfSeveralNamesIsWrittenUnderEach) {
+  const std::vector<TensorSpec> tensors = {
+      {.name = "a.weight", .shape = {2, 3}, .aliases = {"b.weight", "c.weight"}},
+      {.name = "b.bias", .shape = {2}}};
+  const Layout layout = Layout::Make(tensors, kUglyChunkBytes).value();
+  const State state = MakeState(layout, 5);
+  manifest_ = *Save(*files_, layout, state, 1, 41, 2, kUglyChunkBytes, tensors);
+  training_.optimizer.kind = OptimizerKind::kRmsprop;
+  training_.ema_decay = 0.9;
+  InMemory memory;
+  const auto exported = Write(ExportFormat::kSafetensors, true, memory);
+  ASSERT_EQ(exported.status(), absl::OkStatus());
+  EXPECT_EQ(exported->tensors, 4u + 2u + 4u);
+  const uint64_t length = NumberAt(memory.file, 0, 8);
+  const auto header = nlohmann::json::parse(memory.file.substr(8, length));
+  EXPECT_EQ(header.size(), 1 + exported->tensors);
+  EXPECT_EQ(memory.file.size(), 8 + length + exported->bytes);
+  const auto bytes_of = [&](const std::string& name) {
+    const auto& offsets = header.at(name)["data_offsets"];
+    const size_t begin = offsets[0], end = offsets[1];
+    return memory.file.substr(8 + length + begin, end - begin);
+  };
+  const auto expected = [&](size_t slot) {
+    std::string bytes(6 * sizeof(float), '\0');
+    std::memcpy(bytes.data(), state.slots[slot].data() + layout.tensors()[0].offset, bytes.size());
+    return bytes;
+  };
+  for (const char* name : {"a.weight", "b.weight", "c.weight"}) {
+    EXPECT_TRUE(bytes_of(name) == expected(0)) << name;
+    EXPECT_TRUE(bytes_of(std::string("ema.") + name) == expected(2)) << name;
+  }
+  EXPECT_TRUE(bytes_of("optimizer.square_avg.a.weight") == expected(1));
+  EXPECT_FALSE(header.contains("optimizer.square_avg.b.weight"));
+  InMemory pt;
+  ASSERT_EQ(Write(ExportFormat::kPt, true, pt).status(), absl::OkStatus());
+  auto records = ReadZip(pt.file);
+  EXPECT_EQ(records.size(), 3u + 6u + 2u) << "one record of values, and one step of each parameter";
+  for (const char* name : {"a.weight", "b.weight", "c.weight"})
+    EXPECT_THAT(records["archive/data.pkl"], HasSubstr(name));
+}
+
 // A model may have a module that is called as the moving average is.
 TEST_F(ExportTest, TwoEntriesOfOneNameAreRefused) {
   const std::vector<TensorSpec> tensors = {{"fc.weight", {2, 2}}, {"ema.fc.weight", {2, 2}}};

@@ -205,6 +205,8 @@ class RandomMessage {
       tensor.type = static_cast<TensorType>(Below(static_cast<size_t>(TensorType::kBool) + 1));
     tensor.shape.resize(Below(4));
     for (int64_t& size : tensor.shape) size = 1 + static_cast<int64_t>(Below(1000));
+    tensor.aliases.resize(Below(3));
+    for (std::string& alias : tensor.aliases) Fill(alias);
   }
   void Fill(MeasureSums& sums) {
     sums.floats.resize(kFloatsOfMetric * (1 + Below(4)));
@@ -225,7 +227,10 @@ class RandomMessage {
     manifest.fingerprint = "00ff";
     manifest.chunk_bytes = 64 * static_cast<int64_t>(1 + Below(4096));
     manifest.slots %= kMaxOptimizerSlots;
-    for (TensorSpec& tensor : manifest.tensors) tensor.name = "weight";
+    for (TensorSpec& tensor : manifest.tensors) {
+      tensor.name = "weight";
+      for (std::string& alias : tensor.aliases) alias = "again.weight";
+    }
     if (manifest.pending) manifest.step = manifest.pending->step + 1;
   }
   void Fill(View& view) {

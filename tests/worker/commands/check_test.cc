@@ -9,6 +9,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,8 +32,9 @@ enum class Fault {
   kCarriesOver,
   kNotFinite,
   kZeroGradient,
-  kDrowns,  // in a loss beside which no difference can be seen
-  kKinks    // where the biases begin
+  kDetached,  // all weights but the first, as a part that a module detaches
+  kDrowns,    // in a loss beside which no difference can be seen
+  kKinks      // where the biases begin
 };
 
 // Each sample pulls all parameters towards its id: loss Σ (p - id)² / 2 over parameters.
@@ -73,6 +75,9 @@ class Pulling : public Task {
     const size_t bias = At(space_.tensors[1], 0);
     if (fault_ == Fault::kWrongGradient) sink.gradient[bias] *= 1.5F;
     if (fault_ == Fault::kCarriesOver) sink.gradient[bias] += static_cast<float>(lanes_++);
+    if (fault_ == Fault::kDetached)
+      std::fill_n(sink.gradient.begin() + space_.tensors[0].offset + 1, space_.tensors[0].count - 1,
+                  0.0F);
     if (fault_ == Fault::kDrowns) output.loss += 1e12;
     if (fault_ == Fault::kNotFinite) output.loss = std::numeric_limits<double>::quiet_NaN();
     if (fault_ == Fault::kZeroGradient) std::fill(sink.gradient.begin(), sink.gradient.end(), 0.0F);
@@ -264,13 +269,55 @@ TEST(CheckTest, ADelayThatNoStepCanKeepIsSaid) {
   EXPECT_THAT(std::string(refused.message()), HasSubstr("validation.delay: 4 is more than the 3"));
 }
 
+std::set<std::pair<std::string, int64_t>> EntriesOf(const CheckReport& report) {
+  std::set<std::pair<std::string, int64_t>> entries;
+  for (const CheckedGradient& g : report.gradients) entries.emplace(g.tensor, g.element);
+  return entries;
+}
+
 TEST(CheckTest, ARightGradientAgreesAtEveryEntry) {
-  const CheckReport report = ReportOf(Fault::kNone, 40);
-  EXPECT_EQ(report.gradients.size(), 40U);
+  const CheckReport report = ReportOf(Fault::kNone, 18);
+  EXPECT_EQ(report.gradients.size(), 18U);
+  EXPECT_EQ(EntriesOf(report).size(), 18U) << "none twice";
   for (const CheckedGradient& g : report.gradients)
     EXPECT_TRUE(g.agrees) << g.tensor << "[" << g.element << "] " << g.computed << " against "
                           << g.difference << " ± " << g.uncertainty;
   EXPECT_THAT(report.problems, IsEmpty());
+}
+
+TEST(CheckTest, WhereAsManyAreAskedForEachEntryIsComparedOnce) {
+  for (const int asked : {20, 40}) {
+    const CheckReport report = ReportOf(Fault::kNone, asked);
+    EXPECT_EQ(report.gradients.size(), 20U);
+    EXPECT_EQ(EntriesOf(report).size(), 20U);
+  }
+}
+
+// Of 20 entries 14 are wrong: those that are drawn by their size are not, as their gradient is 0.
+TEST(CheckTest, APartOfTheGradientThatIsMissingIsFound) {
+  const CheckReport report = ReportOf(Fault::kDetached, 8);
+  EXPECT_EQ(report.gradients.size(), 8U);
+  int wrong = 0;
+  for (const CheckedGradient& g : report.gradients) {
+    const bool is_missing = g.tensor == "weight" && g.element > 0;
+    EXPECT_EQ(g.agrees, !is_missing) << g.tensor << "[" << g.element << "]";
+    EXPECT_TRUE(g.is_told);
+    wrong += is_missing ? 1 : 0;
+  }
+  EXPECT_GT(wrong, 0);
+  EXPECT_THAT(report.problems, ElementsAre(HasSubstr("not that of the loss")));
+}
+
+TEST(CheckTest, TheGradientOfWhatIsFrozenIsNotCompared) {
+  SetFloatEnvironment();
+  Pulling task(Fault::kWrongGradient);
+  JobSpec spec = Spec();
+  spec.training.groups = {{.match = "bias", .frozen = true}};
+  const absl::StatusOr<CheckReport> report = Check(spec, task, nullptr, {.gradients = 40});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->gradients.size(), 15U);
+  for (const CheckedGradient& g : report->gradients) EXPECT_EQ(g.tensor, "weight");
+  EXPECT_THAT(report->problems, IsEmpty());
 }
 
 TEST(CheckTest, AWrongGradientIsFoundWhereItIsWrong) {
@@ -286,11 +333,11 @@ TEST(CheckTest, AWrongGradientIsFoundWhereItIsWrong) {
 
 // An agreement within an uncertainty of any size would be one with every gradient.
 TEST(CheckTest, WhereNothingCanBeToldNothingAgrees) {
-  const CheckReport report = ReportOf(Fault::kDrowns, 40);
-  EXPECT_EQ(report.gradients.size(), 40U);
+  const CheckReport report = ReportOf(Fault::kDrowns, 16);
+  EXPECT_EQ(report.gradients.size(), 16U);
   for (const CheckedGradient& g : report.gradients) EXPECT_FALSE(g.agrees || g.is_told) << g.tensor;
   EXPECT_THAT(report.problems, ElementsAre(HasSubstr("Whether the gradient is that of the loss "
-                                                     "cannot be told at 40 of 40 entries")));
+                                                     "cannot be told at 16 of 16 entries")));
   EXPECT_THAT(CheckAsText(report), HasSubstr("]  cannot be told\n"));
   EXPECT_EQ(nlohmann::json::parse(CheckAsJson(report))["gradients"][0]["told"], false);
 }
@@ -302,7 +349,7 @@ TEST(CheckTest, ATensorOfWhichNothingCanBeToldIsNoted) {
         << g.tensor << "[" << g.element << "] " << g.computed << " against " << g.difference
         << " ± " << g.uncertainty;
   EXPECT_THAT(report.problems, IsEmpty());
-  EXPECT_THAT(report.notes, testing::Contains(AllOf(HasSubstr("cannot be told at 20 of 40 entries"),
+  EXPECT_THAT(report.notes, testing::Contains(AllOf(HasSubstr("cannot be told at 5 of 20 entries"),
                                                     HasSubstr("of bias"))));
 }
 

@@ -145,6 +145,88 @@ TEST(FlatModule, AGradientThatAutogradPutsElsewhereIsCopiedAndCounted) {
   EXPECT_EQ(rig.copied, kBuffersOfTwoLanes + kGradient);
 }
 
+// As a body that was trained before, under a head that learns.
+TEST(FlatModule, AParameterThatNeedsNoGradientStandsWithTheBuffersAndStays) {
+  const auto make = [] {
+    auto net = std::make_shared<Net>();
+    net->first->weight.set_requires_grad(false);
+    return net;
+  };
+  const std::shared_ptr<Net> net = make();
+  CopyCounter copied{0};
+  FlatModule flat(net, 1, copied);
+  std::vector<std::string> parameters, buffers;
+  for (const TensorSpec& tensor : flat.tensors())
+    (tensor.kind == TensorKind::kParameter ? parameters : buffers).push_back(tensor.name);
+  EXPECT_THAT(parameters, ElementsAre("first.bias", "unused.weight", "unused.bias", "last.weight",
+                                      "last.bias"));
+  EXPECT_THAT(buffers, ElementsAre("first.weight", "mean"));
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  ASSERT_EQ(flat.Bind(layout.space()), absl::OkStatus());
+  FlatMemory state(layout.elements()), gradient(layout.elements());
+  const std::shared_ptr<Net> source = make();
+  ASSERT_EQ(flat.Store(*source, state.span()), absl::OkStatus());
+  GradientSink sink{gradient.span(), [](LaneOutput) {}, [](size_t) {}};
+  const LaneWork work{.make_batch = [] {},
+                      .weight = [] { return 2; },
+                      .loss =
+                          [&] {
+                            return net->Loss(at::ones({2, 5}));
+                          }};
+  ASSERT_EQ(flat.Run({.parameters = state.span()}, sink, work).status(), absl::OkStatus());
+  const at::Tensor expected = source->first->weight.contiguous();
+  for (const Placed& p : layout.tensors()) {
+    if (p.spec.name == "first.weight") {
+      EXPECT_TRUE(
+          at::from_blob(gradient.data() + p.offset, p.spec.shape, at::kFloat).equal(expected))
+          << "its value comes back, and no gradient";
+    }
+  }
+  EXPECT_EQ(flat.Store(Net(), state.span()).code(), absl::StatusCode::kFailedPrecondition)
+      << "of that module it needs one";
+}
+
+// A layer that stands in the module twice.
+struct Tied : torch::nn::Module {
+  Tied() {
+    first = register_module("first", torch::nn::Linear(5, 5));
+    register_module("again", first.ptr());
+    mean = register_buffer("mean", at::zeros({5}));
+    register_buffer("also", mean);
+  }
+  at::Tensor Loss(const at::Tensor& x) { return first(first(x).tanh()).square().sum(); }
+  torch::nn::Linear first{nullptr};
+  at::Tensor mean;
+};
+
+TEST(FlatModule, ATensorUnderTwoNamesIsOneWithItsWholeGradient) {
+  auto net = std::make_shared<Tied>();
+  CopyCounter copied{0};
+  FlatModule flat(net, 1, copied);
+  std::vector<std::vector<std::string>> names;
+  for (const TensorSpec& tensor : flat.tensors()) names.push_back(tensor.Names());
+  EXPECT_THAT(names,
+              ElementsAre(ElementsAre("first.weight", "again.weight"),
+                          ElementsAre("first.bias", "again.bias"), ElementsAre("mean", "also")));
+  const Layout layout = Layout::Make(flat.tensors(), 64).value();
+  ASSERT_EQ(flat.Bind(layout.space()), absl::OkStatus());
+  FlatMemory state(layout.elements()), gradient(layout.elements());
+  Tied source;
+  ASSERT_EQ(flat.Store(source, state.span()), absl::OkStatus());
+  std::vector<size_t> ready;
+  GradientSink sink{gradient.span(), [](LaneOutput) {}, [&](size_t i) { ready.push_back(i); }};
+  const at::Tensor x = at::rand({4, 5});
+  const LaneWork work{
+      .make_batch = [] {}, .weight = [] { return 4; }, .loss = [&] { return net->Loss(x); }};
+  ASSERT_EQ(flat.Run({.parameters = state.span()}, sink, work).status(), absl::OkStatus());
+  EXPECT_EQ(ready.size(), 3U);
+  EXPECT_EQ(flat.copied_gradients(), 0);
+  source.Loss(x).backward();
+  const Placed& weight = layout.tensors()[0];
+  EXPECT_TRUE(at::from_blob(gradient.data() + weight.offset, weight.spec.shape, at::kFloat)
+                  .equal(source.first->weight.grad()));
+}
+
 TEST(FlatModule, BytesOfTheFirstStateAndOfBuffersAreCounted) {
   Rig rig;
   uint64_t bytes = 0;

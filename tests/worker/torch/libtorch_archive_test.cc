@@ -50,6 +50,22 @@ TEST(LibTorchArchive, AModuleOfTheSameMakeLoadsIt) {
   std::filesystem::remove(path);
 }
 
+TEST(LibTorchArchive, ATensorOfTwoNamesStandsUnderBoth) {
+  const std::string path = testing::TempDir() + "tied-archive-" + std::to_string(getpid());
+  const std::vector<TensorSpec> tied = {
+      {.name = "0.weight", .shape = {4, 4}, .aliases = {"1.weight"}}};
+  const Layout layout = Layout::Make(tied, 64).value();
+  FlatMemory state(layout.elements());
+  std::fill(state.span().begin(), state.span().end(), 0.5F);
+  ASSERT_EQ(WriteLibTorchArchive(layout.space(), state.span(), path), absl::OkStatus());
+  const auto linear = [] { return torch::nn::LinearOptions(4, 4).bias(false); };
+  torch::nn::Sequential loaded{torch::nn::Linear(linear()), torch::nn::Linear(linear())};
+  torch::load(loaded, path);
+  for (const auto& parameter : loaded->named_parameters())
+    EXPECT_TRUE(parameter.value().eq(0.5).all().item<bool>()) << parameter.key();
+  std::filesystem::remove(path);
+}
+
 // A job's initial.file is read without LibTorch.
 TEST(LibTorchArchive, AJobBeginsWithItBitForBit) {
   const std::string path = testing::TempDir() + "initial-archive-" + std::to_string(getpid());
