@@ -307,7 +307,7 @@ TEST(ProcessesOfJob, TellsABoundedNumberOfEnds) {
   group.Want(kOne, kNow, out);
   for (uint64_t life = 1; life <= 20; ++life) {
     group.StartWhatIsDue(kNow + seconds(static_cast<int64_t>(life) * 100), Anybody, out);
-    group.OnProgress("w", kNow);
+    group.OnProgress("w", Step(static_cast<int64_t>(life)), kNow);
     group.OnExit("w", AfterLanes(life), kNow + seconds(static_cast<int64_t>(life) * 100), out);
   }
   const std::deque<ProcessExited> ends = group.EndsToTell();
