@@ -167,7 +167,7 @@ absl::Status NothingIn(const DataSpec& data, absl::string_view what) {
 
 absl::StatusOr<std::string> WalkFiles(const DataSpec& data, const std::function<bool()>& full,
                                       const std::function<std::string(const WalkedFile&)>& take) {
-  const auto take_next = [&](const WalkedFile& walked) {
+  const std::function<std::string(const WalkedFile&)> take_next = [&](const WalkedFile& walked) {
     DataGoesOn();
     return take(walked);
   };
