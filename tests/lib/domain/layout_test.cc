@@ -230,7 +230,7 @@ TEST(Layout, MoreTensorsThanOneFrameTellsAreRefused) {
             absl::StrCat("the name of tensor '0-", std::string(59, 'x'),
                          "...' has 65537 bytes; at most 65536 are allowed"));
   EXPECT_THAT(ErrorOf(many(100, longest)),
-              HasSubstr("the names and shapes of the model's 100 tensors take 6556600 bytes"));
+              HasSubstr("the names and shapes of the model's 100 tensors take 6557000 bytes"));
   EXPECT_TRUE(Layout::Make({Parameter("a", std::vector<int64_t>(16, 1))}, 64).ok());
   EXPECT_EQ(ErrorOf({Parameter("a", std::vector<int64_t>(17, 1))}),
             "tensor 'a' has 17 dimensions; at most 16 are allowed");
