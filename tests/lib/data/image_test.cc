@@ -209,7 +209,6 @@ TEST(Resized, MakesLittleOfANarrowImageOnTheWay) {
 TEST(JpegFile, WantOfMemoryIsNoFaultOfItsBytes) {
   // In a process that has not held and freed anything yet, whatever tests ran before.
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  mallopt(M_MMAP_THRESHOLD, 64 << 10);  // what is large goes back to the system, wherever it lay
   const std::string encoded = Jpeg(Slope(3000, 3000), 60, /*progressive=*/true);
   const auto decode = [&encoded] {
     malloc_trim(0);  // what was freed is room, too
