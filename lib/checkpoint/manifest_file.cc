@@ -70,6 +70,10 @@ absl::StatusOr<ManifestFile> ReadManifestFile(const CheckpointFiles& files,
   MUSTER_ASSIGN_OR_RETURN(const std::string bytes, ReadBegin(*in, in->size()));
   absl::StatusOr<ManifestFile> file = DecodeManifestFile(bytes);
   if (!file.ok()) return Named(files.PathOf(name), file.status());
+  const Manifest& manifest = file->manifest;
+  if (name != ManifestFileOf(manifest.lineage, manifest.step))
+    return absl::DataLossError(
+        absl::StrCat("'", files.PathOf(name), "' is that of ", Describe(manifest)));
   return file;
 }
 

@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<CheckpointPlace>> CheckpointPlacesIn(const Checkpoint
 // kInvalidArgument: it is too large.
 absl::Status WriteManifestFile(CheckpointFiles& files, const ManifestFile& file);
 
-// Of a file, whatever its name. kDataLoss: damaged; kFailedPrecondition: of another version. Others
-// as CheckpointFiles::Open. Messages name the file and what to do.
+// kDataLoss: damaged, or that of another checkpoint than `name` says; kFailedPrecondition: of
+// another version. Others as CheckpointFiles::Open. Messages name the file and what to do.
 absl::StatusOr<ManifestFile> ReadManifestFile(const CheckpointFiles& files,
                                               const std::string& name);
 // Whose it is: its header alone is read and checked. Likewise.

@@ -57,16 +57,6 @@ absl::Status CheckFiles(const CheckpointFiles& files, const Manifest& manifest) 
   return absl::OkStatus();
 }
 
-// Its place in the folder and what it says of itself must agree.
-absl::StatusOr<ManifestFile> ReadManifestAt(const CheckpointFiles& files, LineageNumber lineage,
-                                            Step step) {
-  const std::string name = ManifestFileOf(lineage, step);
-  MUSTER_ASSIGN_OR_RETURN(ManifestFile file, ReadManifestFile(files, name));
-  if (file.manifest.lineage == lineage && file.manifest.step == step) return file;
-  return absl::DataLossError(
-      absl::StrCat("'", files.PathOf(name), "' is that of ", Describe(file.manifest)));
-}
-
 SurveyedCheckpoint Survey(const CheckpointFiles& files, LineageNumber lineage, Step step) {
   SurveyedCheckpoint found{.lineage = lineage, .step = step};
   if (const auto all = FilesOf(files, CheckpointFolder(lineage, step)); all.ok())
@@ -75,7 +65,7 @@ SurveyedCheckpoint Survey(const CheckpointFiles& files, LineageNumber lineage, S
   found.name = ReadKeptName(files, lineage, step).value_or("");
   if (absl::StatusOr<StateMeasure> measure = ReadMeasure(files, lineage, step); measure.ok())
     found.measure = *std::move(measure);
-  absl::StatusOr<ManifestFile> file = ReadManifestAt(files, lineage, step);
+  absl::StatusOr<ManifestFile> file = ReadManifestFile(files, ManifestFileOf(lineage, step));
   if (!file.ok()) {
     found.why_not = absl::IsNotFound(file.status()) ? "it has no manifest"
                                                     : std::string(file.status().message());

@@ -60,9 +60,9 @@ class ImageSet final : public StoredDataSet {
     return hash.HexFinish();
   }
 
-  absl::Status ReadInto(int64_t, absl::Span<const uint64_t> ids, Batch& batch,
+  absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
-    return ReadEach(ids, [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
+    return ReadEach(epoch, ids, [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
       for (size_t f = 0; f < rows.size(); ++f)
         std::copy(rows[f].begin(), rows[f].end(), batch.row(f, first + i).begin());
     });
@@ -71,7 +71,7 @@ class ImageSet final : public StoredDataSet {
   // One after the other by one process, which decodes the next ones while `take` runs. One on which
   // it ends or lacks memory is asked for alone, which says what is its fault. An image that ends it
   // is never again asked for with others, since there may not be many deaths.
-  absl::Status ReadEach(absl::Span<const uint64_t> ids, TakeSample take) const override {
+  absl::Status ReadEach(int64_t, absl::Span<const uint64_t> ids, TakeSample take) const override {
     MUSTER_RETURN_IF_ERROR(CheckIds(ids, images_.size()));
     for (size_t done = 0; done < ids.size();) {
       absl::Status

@@ -136,7 +136,7 @@ class PreparedSet final : public DataSet {
       TurnInto(0, read, batch.row(0, first + i));
       for (size_t f = 1; f < fields_.size(); ++f) TurnInto(f, rows[f], batch.row(f, first + i));
     };
-    return stored_->ReadEach(ids, take);
+    return stored_->ReadEach(epoch, ids, take);
   }
 
  private:

@@ -40,7 +40,8 @@ class StoredDataSet : public DataSet {
   // something else so does it while they are near, and while other processes read the next ones.
   using TakeSample =
       absl::FunctionRef<void(size_t i, absl::Span<const absl::Span<const std::byte>> rows)>;
-  virtual absl::Status ReadEach(absl::Span<const uint64_t> ids, TakeSample take) const;
+  virtual absl::Status ReadEach(int64_t epoch, absl::Span<const uint64_t> ids,
+                                TakeSample take) const;
 
   // The images as files have them, by sample; nullptr: samples are none.
   virtual const std::vector<EncodedImage>* Encoded() const { return nullptr; }

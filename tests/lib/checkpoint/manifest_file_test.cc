@@ -31,6 +31,17 @@ class ManifestFileTest : public DirTest {
   std::string PathOf(const ManifestFile& file) const { return files_->PathOf(NameOf(file)); }
 };
 
+// As somebody's copy makes it: its bits are sound, and not those that are asked for.
+TEST_F(ManifestFileTest, ThatOfAnotherCheckpointIsRefused) {
+  const ManifestFile file = Saved();
+  ASSERT_TRUE(WriteManifestFile(*files_, file).ok());
+  const std::string elsewhere = ManifestFileOf(file.manifest.lineage, file.manifest.step + 10);
+  ASSERT_TRUE(files_->Replace(elsewhere, EncodeManifestFile(file)).ok());
+  const absl::Status read = ReadManifestFile(*files_, elsewhere).status();
+  EXPECT_TRUE(absl::IsDataLoss(read)) << read;
+  EXPECT_THAT(std::string(read.message()), HasSubstr("is that of "));
+}
+
 TEST_F(ManifestFileTest, IsReadAsItWasWrittenBesideItsSegments) {
   const ManifestFile file = Saved();
   ASSERT_TRUE(WriteManifestFile(*files_, file).ok());

@@ -416,7 +416,7 @@ TEST(Numpy, FortransOrderHasTheSameSamples) {
     SCOPED_TRACE(path);
     const auto set = Opened({.paths = {path}, .format = DataFormat::kNumpy});
     ASSERT_NE(set, nullptr);
-    EXPECT_THAT(Read<int64_t>(*set, 0, {5, 0}),
+    EXPECT_THAT(Read<int16_t>(*set, 0, {5, 0}),
                 ElementsAre(500, 501, 502, 510, 511, 512, 0, 1, 2, 10, 11, 12));
     hashes.push_back(set->ContentHash());
   }

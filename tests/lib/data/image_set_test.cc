@@ -155,7 +155,7 @@ TEST(ImageSet, GivesEachSampleAsItIsRead) {
   const std::vector<uint64_t> ids = {2, 0, 2, 1};
   std::vector<size_t> taken;
   const absl::Status status =
-      set->ReadEach(ids, [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
+      set->ReadEach(0, ids, [&](size_t i, absl::Span<const absl::Span<const std::byte>> rows) {
         taken.push_back(i);
         EXPECT_EQ(Text(rows[0]), Formed(encoded[ids[i]], data));
         EXPECT_THAT(Values<int64_t>(rows[1]), ElementsAre(static_cast<int64_t>(ids[i])));
