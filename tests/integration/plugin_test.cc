@@ -254,7 +254,7 @@ TEST(PluginTest, AJobThatFailsInALaterStepEachTimeEndsAfterItsRestarts) {
              .dir = folder / "job",
              .plugins = MUSTER_TEST_PLUGINS "/odd_module"});
   EXPECT_EQ(run.exit_code, kExitFailed) << run.Trace();
-  EXPECT_THAT(ErrorOf(run), HasSubstr("task odd-module throws: no lane any more")) << run.Trace();
+  EXPECT_THAT(ErrorOf(run), HasSubstr("lane 1: LibTorch: no lane any more")) << run.Trace();
   EXPECT_THAT(run.Trace(), AllOf(HasSubstr("worker-0 ended with exit code 1: "),
                                  HasSubstr("no lane any more; it starts again in 0.2 s")));
   EXPECT_THAT(run.Trace(), HasSubstr("it fails over and over and is not started again"));
