@@ -351,7 +351,7 @@ Format WebDatasetFormat() {
        {"Empty", with(""), {"it has no mark of its end; it is cut off"}},
        {"Other", with(std::string(2000, 'x')), {"at byte 0: no header of tar stands here"}},
        {"Joined", with(shard + shard), {"something follows the mark of its end"}},
-       {"Packed", with(Gzip(shard)), {"at byte 0: "}},
+       {"Packed", with(Gzip(shard)), {"it is compressed by gzip", "gzip -d"}},
        {"OtherType", with(Shard("two")), {"(0.cls): a label (.cls) is a whole number"}},
        {"NoImage", with(Tar({{"0.cls", "1"}})), {"no image in ", "name files that are not empty"}},
        {"NoLabel",
