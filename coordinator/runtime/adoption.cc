@@ -61,10 +61,8 @@ absl::StatusOr<JobSpec> SpecOf(const Manifest& manifest) {
   return spec;
 }
 
-absl::Status CheckUsable(const std::string& path, const Place& place, const ManifestFile& file) {
+absl::Status CheckUsable(const std::string& path, const ManifestFile& file) {
   const Manifest& manifest = file.manifest;
-  if (place != Place(manifest.lineage, manifest.step))
-    return Unusable(path, absl::StrCat("it tells of ", Describe(manifest), ", not of its folder"));
   const absl::StatusOr<JobSpec> spec = SpecOf(manifest);
   if (!spec.ok()) return Unusable(path, spec.status().message());
   const TrainingSpec& training = spec->training;
@@ -96,7 +94,7 @@ absl::StatusOr<ManifestFile> ReadUsable(const CheckpointFiles& files, const Plac
   absl::StatusOr<ManifestFile> file = ReadManifestFile(files, name);
   if (absl::IsPermissionDenied(file.status())) return NotReadable(files.PathOf(name));
   MUSTER_RETURN_IF_ERROR(file.status());
-  MUSTER_RETURN_IF_ERROR(CheckUsable(files.PathOf(name), place, *file));
+  MUSTER_RETURN_IF_ERROR(CheckUsable(files.PathOf(name), *file));
   return file;
 }
 

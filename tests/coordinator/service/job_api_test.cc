@@ -229,8 +229,7 @@ class AdoptTest : public JobApiTest {
   }
   // Whoever made it knows how.
   void Forge(const std::function<void(ManifestFile&)>& change) {
-    ManifestFile file =
-        *ReadManifestFile(*CheckpointFilesIn(old_), ManifestFileOf(LineageNumber(1), Step(2)));
+    ManifestFile file = *DecodeManifestFile(*ReadWholeFile(ManifestPath()));
     change(file);
     ASSERT_TRUE(ReplaceFile(ManifestPath(), EncodeManifestFile(file)).ok());
   }
@@ -311,7 +310,7 @@ TEST_F(AdoptTest, NothingInTheFolderIsBelieved) {
     });
   };
   forge([](ManifestFile& file) { file.manifest.step = Step(1); });
-  ExpectRefused("not of its folder");
+  ExpectRefused("is that of lineage 1, step 1");
   forge([](ManifestFile& file) { file.manifest.spec = "{}"; });
   ExpectRefused("its specification");
   forge([](ManifestFile& file) { file.manifest.segments[0].entries.clear(); });
