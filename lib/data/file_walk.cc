@@ -126,6 +126,7 @@ class Walk {
 
   void AddFile(const WalkedFile& file) {
     if (full_()) return;
+    DataGoesOn();
     if (const std::string why = take_(file); !why.empty()) CountUnreadable(file.path, why);
   }
 
@@ -167,11 +168,7 @@ absl::Status NothingIn(const DataSpec& data, absl::string_view what) {
 
 absl::StatusOr<std::string> WalkFiles(const DataSpec& data, const std::function<bool()>& full,
                                       const std::function<std::string(const WalkedFile&)>& take) {
-  const std::function<std::string(const WalkedFile&)> take_next = [&](const WalkedFile& walked) {
-    DataGoesOn();
-    return take(walked);
-  };
-  Walk walk(data, full, take_next);
+  Walk walk(data, full, take);
   for (const std::string& path : data.paths) MUSTER_RETURN_IF_ERROR(walk.AddPath(path));
   return walk.Finish();
 }

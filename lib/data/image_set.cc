@@ -74,8 +74,8 @@ class ImageSet final : public StoredDataSet {
   absl::Status ReadEach(int64_t, absl::Span<const uint64_t> ids, TakeSample take) const override {
     MUSTER_RETURN_IF_ERROR(CheckIds(ids, images_.size()));
     for (size_t done = 0; done < ids.size();) {
-      absl::Status
-          failed;  // of the first that fails; those behind it, asked for before, are not taken
+      // Of the first that fails. Those behind it, which were asked for before, are not taken.
+      absl::Status failed;
       const auto next = [&](size_t part) -> std::optional<std::string> {
         const size_t i = done + part;
         if (!failed.ok() || i == ids.size() || IsAskedForAlone(ids[i])) return std::nullopt;
