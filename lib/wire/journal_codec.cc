@@ -25,6 +25,25 @@ absl::StatusOr<Part> DecodePart(std::string_view bytes) {
   return part;
 }
 
+// With the time at which it is written down.
+template <class Message, class Part>
+std::string EncodeRecorded(const Part& part, int64_t unix_ms) {
+  Message message;
+  Write(part, message);
+  message.set_unix_ms(unix_ms);
+  return message.SerializeAsString();
+}
+
+template <class Message, class Recorded>
+absl::StatusOr<Recorded> DecodeRecorded(std::string_view bytes) {
+  Message message;
+  MUSTER_RETURN_IF_ERROR(Parse(bytes, message));
+  Reader reader;
+  Recorded recorded{Read(reader, message), reader.Number("unix_ms", message.unix_ms())};
+  if (!reader.ok()) return reader.status();
+  return recorded;
+}
+
 }  // namespace
 
 std::string EncodeStepRecord(const StepRecord& record) {
@@ -35,33 +54,17 @@ absl::StatusOr<StepRecord> DecodeStepRecord(std::string_view bytes) {
 }
 
 std::string EncodeRecordedStep(const RecordedStep& step) {
-  v1::StepRecord message;
-  Write(step.record, message);
-  message.set_unix_ms(step.unix_ms);
-  return message.SerializeAsString();
+  return EncodeRecorded<v1::StepRecord>(step.record, step.unix_ms);
 }
 absl::StatusOr<RecordedStep> DecodeRecordedStep(std::string_view bytes) {
-  v1::StepRecord message;
-  MUSTER_RETURN_IF_ERROR(Parse(bytes, message));
-  Reader reader;
-  RecordedStep step{Read(reader, message), reader.Number("unix_ms", message.unix_ms())};
-  if (!reader.ok()) return reader.status();
-  return step;
+  return DecodeRecorded<v1::StepRecord, RecordedStep>(bytes);
 }
 
 std::string EncodeRecordedFact(const RecordedFact& fact) {
-  v1::MeasureFact message;
-  Write(fact.fact, message);
-  message.set_unix_ms(fact.unix_ms);
-  return message.SerializeAsString();
+  return EncodeRecorded<v1::MeasureFact>(fact.fact, fact.unix_ms);
 }
 absl::StatusOr<RecordedFact> DecodeRecordedFact(std::string_view bytes) {
-  v1::MeasureFact message;
-  MUSTER_RETURN_IF_ERROR(Parse(bytes, message));
-  Reader reader;
-  RecordedFact fact{Read(reader, message), reader.Number("unix_ms", message.unix_ms())};
-  if (!reader.ok()) return reader.status();
-  return fact;
+  return DecodeRecorded<v1::MeasureFact, RecordedFact>(bytes);
 }
 
 std::string EncodeSpoolSegment(const SpoolSegment& segment) {
