@@ -12,6 +12,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/domain/tensor_text.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/launch/progress_line.h"
 #include "lib/wire/job_codec.h"
@@ -50,22 +51,6 @@ std::string MeasureText(const CheckpointRow& row) {
 
 std::string ShapeText(const TensorSpec& tensor) {
   return tensor.shape.empty() ? "scalar" : absl::StrJoin(tensor.shape, "×");
-}
-
-const char* KindOf(const TensorSpec& tensor) {
-  switch (tensor.kind) {
-    case TensorKind::kParameter: return "parameter";
-    case TensorKind::kBuffer: return "buffer";
-    case TensorKind::kSum: return "sum";
-    case TensorKind::kPhase: return "phase";
-  }
-  return "";
-}
-
-std::vector<std::string> PrintableAliases(const TensorSpec& tensor) {
-  std::vector<std::string> names;
-  for (const std::string& alias : tensor.aliases) names.push_back(Printable(alias));
-  return names;
 }
 
 std::string AlsoText(const TensorSpec& tensor) {

@@ -8,6 +8,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/domain/tensor_text.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/wire/job_codec.h"
 #include "lib/wire/json_text.h"
@@ -25,10 +26,6 @@ std::string Size(int64_t bytes) { return Bytes(static_cast<double>(bytes)); }
 
 std::string ShapeOf(const TensorSpec& tensor) {
   return tensor.shape.empty() ? "scalar" : absl::StrJoin(tensor.shape, "×");
-}
-
-const char* KindOf(const TensorSpec& tensor) {
-  return tensor.kind == TensorKind::kBuffer ? "buffer" : "parameter";
 }
 
 int64_t BytesOfAll(const CheckReport& report) {
@@ -73,12 +70,6 @@ std::string MemoryLine(const CheckedMemory& m, bool phases) {
 std::string OriginOf(const CheckReport& report, size_t tensor) {
   if (!report.initial) return "";
   return report.initial->loaded[tensor] ? "  from the file" : "  the task's own values";
-}
-
-std::vector<std::string> PrintableAliases(const TensorSpec& tensor) {
-  std::vector<std::string> names;
-  for (const std::string& alias : tensor.aliases) names.push_back(Printable(alias));
-  return names;
 }
 
 std::string TensorTable(const CheckReport& report) {
