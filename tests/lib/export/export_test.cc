@@ -32,6 +32,14 @@ class ExportTest : public testing::Test {
   absl::StatusOr<Exported> Write(ExportFormat format, bool optimizer, InMemory& to) {
     return Export(*files_, manifest_, training_, {.format = format, .optimizer = optimizer}, to);
   }
+  // Another model, with a slot of its optimizer and a moving average.
+  State SaveWithAverage(const std::vector<TensorSpec>& tensors, const Layout& layout) {
+    State state = MakeState(layout, 5);
+    manifest_ = *Save(*files_, layout, state, 1, 41, 2, kUglyChunkBytes, tensors);
+    training_.optimizer.kind = OptimizerKind::kRmsprop;
+    training_.ema_decay = 0.9;
+    return state;
+  }
   // The bytes of a tensor, in the memory that was saved.
   std::string Expected(const Placed& tensor, size_t slot) const {
     std::string bytes(static_cast<size_t>(tensor.spec.Bytes()), '\0');
@@ -196,10 +204,7 @@ TEST_F(ExportTest, ATensorOfSeveralNamesIsWrittenUnderEach) {
       {.name = "a.weight", .shape = {2, 3}, .aliases = {"b.weight", "c.weight"}},
       {.name = "b.bias", .shape = {2}}};
   const Layout layout = Layout::Make(tensors, kUglyChunkBytes).value();
-  const State state = MakeState(layout, 5);
-  manifest_ = *Save(*files_, layout, state, 1, 41, 2, kUglyChunkBytes, tensors);
-  training_.optimizer.kind = OptimizerKind::kRmsprop;
-  training_.ema_decay = 0.9;
+  const State state = SaveWithAverage(tensors, layout);
   InMemory memory;
   const auto exported = Write(ExportFormat::kSafetensors, true, memory);
   ASSERT_EQ(exported.status(), absl::OkStatus());
@@ -235,11 +240,7 @@ TEST_F(ExportTest, ATensorOfSeveralNamesIsWrittenUnderEach) {
 // A model may have a module that is called as the moving average is.
 TEST_F(ExportTest, TwoEntriesOfOneNameAreRefused) {
   const std::vector<TensorSpec> tensors = {{"fc.weight", {2, 2}}, {"ema.fc.weight", {2, 2}}};
-  const Layout layout = Layout::Make(tensors, kUglyChunkBytes).value();
-  const State state = MakeState(layout, 5);
-  manifest_ = *Save(*files_, layout, state, 1, 41, 2, kUglyChunkBytes, tensors);
-  training_.optimizer.kind = OptimizerKind::kRmsprop;
-  training_.ema_decay = 0.9;
+  SaveWithAverage(tensors, Layout::Make(tensors, kUglyChunkBytes).value());
   InMemory memory;
   const absl::Status refused = Write(ExportFormat::kSafetensors, true, memory).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;

@@ -16,6 +16,7 @@
 
 #include "lib/kernels/float_env.h"
 #include "tests/support/meeting_task.h"
+#include "tests/worker/commands/agreeing.h"
 #include "worker/commands/check_text.h"
 
 namespace muster::worker {
@@ -279,9 +280,7 @@ TEST(CheckTest, ARightGradientAgreesAtEveryEntry) {
   const CheckReport report = ReportOf(Fault::kNone, 18);
   EXPECT_EQ(report.gradients.size(), 18U);
   EXPECT_EQ(EntriesOf(report).size(), 18U) << "none twice";
-  for (const CheckedGradient& g : report.gradients)
-    EXPECT_TRUE(g.agrees) << g.tensor << "[" << g.element << "] " << g.computed << " against "
-                          << g.difference << " ± " << g.uncertainty;
+  for (const CheckedGradient& g : report.gradients) EXPECT_TRUE(g.agrees) << TextOf(g);
   EXPECT_THAT(report.problems, IsEmpty());
 }
 
@@ -345,9 +344,7 @@ TEST(CheckTest, WhereNothingCanBeToldNothingAgrees) {
 TEST(CheckTest, ATensorOfWhichNothingCanBeToldIsNoted) {
   const CheckReport report = ReportOf(Fault::kKinks, 40);
   for (const CheckedGradient& g : report.gradients)
-    EXPECT_TRUE(g.tensor == "bias" ? !g.is_told : g.agrees)
-        << g.tensor << "[" << g.element << "] " << g.computed << " against " << g.difference
-        << " ± " << g.uncertainty;
+    EXPECT_TRUE(g.tensor == "bias" ? !g.is_told : g.agrees) << TextOf(g);
   EXPECT_THAT(report.problems, IsEmpty());
   EXPECT_THAT(report.notes, testing::Contains(AllOf(HasSubstr("cannot be told at 5 of 20 entries"),
                                                     HasSubstr("of bias"))));

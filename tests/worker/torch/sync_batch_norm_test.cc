@@ -26,6 +26,7 @@
 #include "lib/kernels/add.h"
 #include "lib/kernels/float_env.h"
 #include "muster/torch/module_task.h"
+#include "tests/worker/commands/agreeing.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/commands/check.h"
 #include "worker/runtime/meeting_lanes.h"
@@ -494,13 +495,7 @@ TEST(SyncBatchNorm, TheGradientOfTwoLanesIsThatOfTheirLoss) {
   EXPECT_EQ(report->gradients.size(), 40U);
   EXPECT_EQ(report->phases.size(), 4U);
   EXPECT_TRUE(report->lane.is_repeatable);
-  int agree = 0;
-  for (const worker::CheckedGradient& g : report->gradients) {
-    agree += g.agrees ? 1 : 0;
-    EXPECT_TRUE(g.agrees || !g.is_told) << g.tensor << "[" << g.element << "] " << g.computed
-                                        << " against " << g.difference << " ± " << g.uncertainty;
-  }
-  EXPECT_GE(agree, 30) << "of 40";
+  EXPECT_GE(worker::AgreeingOf(*report), 30) << "of 40";
 }
 
 }  // namespace
