@@ -7,10 +7,10 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/cluster_folder.h"
+#include "lib/base/digits.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
@@ -22,7 +22,7 @@ namespace {
 
 std::optional<int64_t> StepIn(const std::string& which) {
   int64_t step = 0;
-  return absl::SimpleAtoi(which, &step) ? std::optional(step) : std::nullopt;
+  return ParseDigits(which, &step) ? std::optional(step) : std::nullopt;
 }
 
 absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArguments& model,

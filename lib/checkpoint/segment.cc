@@ -6,9 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 #include "lib/base/bytes.h"
+#include "lib/base/digits.h"
 #include "lib/base/plural.h"
 #include "lib/base/status.h"
 #include "lib/domain/layout.h"
@@ -241,8 +241,8 @@ std::optional<std::pair<LineageNumber, Step>> PlaceOfFolder(const std::string& n
   int64_t step = 0;
   if (!absl::ConsumePrefix(&rest, "lineage-") || split == absl::string_view::npos)
     return std::nullopt;
-  if (!absl::SimpleAtoi(name.substr(8, split - 8), &lineage) ||
-      !absl::SimpleAtoi(name.substr(split + 6), &step))
+  if (!ParseDigits(name.substr(8, split - 8), &lineage) ||
+      !ParseDigits(name.substr(split + 6), &step))
     return std::nullopt;
   if (CheckpointFolder(LineageNumber(lineage), Step(step)) != name) return std::nullopt;
   return std::pair(LineageNumber(lineage), Step(step));

@@ -73,6 +73,12 @@ TEST(ChoosePlace, WhatIsNotThereIsAnsweredByWhatIs) {
               HasSubstr("folder holds no checkpoint"));
 }
 
+// Digits alone are a step.
+TEST(ChoosePlace, WhatOnlyLooksLikeANumberIsNoStep) {
+  for (const char* which : {"+30", "-30", " 30", "30 "})
+    EXPECT_TRUE(absl::IsNotFound(ChoosePlace(kPlaces, "folder", which).status())) << which;
+}
+
 TEST(WhichOf, AJobMaySayItToo) {
   EXPECT_EQ(WhichOf({.job = "a"}), "");
   EXPECT_EQ(WhichOf({.job = "a@40"}), "40");

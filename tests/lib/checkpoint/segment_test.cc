@@ -92,6 +92,17 @@ TEST_F(SegmentTest, MakesItsFolderAndLeavesNoTemporaryFile) {
   EXPECT_EQ(FilesUnder(dir_), std::vector<std::string>{segment.file});
 }
 
+TEST(PlaceOfFolder, ANameIsReadAsItIsWrittenAndInNoOtherWay) {
+  EXPECT_EQ(PlaceOfFolder("lineage-1-step-0"), std::pair(LineageNumber(1), Step(0)));
+  EXPECT_EQ(PlaceOfFolder("lineage-12-step-340"), std::pair(LineageNumber(12), Step(340)));
+  for (const char* name :
+       {"lineage-1-step--5", "lineage--1-step-5", "lineage--1-step--5", "lineage-1-step-+5",
+        "lineage-1-step-05", "lineage-01-step-5", "lineage-1-step- 5", "lineage-1-step-5 ",
+        "lineage-1-step-", "lineage--step-5", "lineage-1-step-0x5", "lineage-1-step-5/",
+        "lineage-1-step-99999999999999999999", "Lineage-1-step-5", "lineage-1"})
+    EXPECT_EQ(PlaceOfFolder(name), std::nullopt) << name;
+}
+
 // A worker that outlives its deleted job must not bring the job's folder back.
 TEST_F(SegmentTest, WhereTheFolderOfTheJobIsGoneNothingIsWritten) {
   std::filesystem::remove_all(dir_);
