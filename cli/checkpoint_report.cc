@@ -12,6 +12,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
+#include "lib/domain/labels.h"
 #include "lib/domain/tensor_text.h"
 #include "lib/domain/tensor_type.h"
 #include "lib/launch/progress_line.h"
@@ -119,9 +120,13 @@ void ShowText(const SurveyedCheckpoint& one, const CheckpointRow& row, std::ostr
 }  // namespace
 
 absl::Status CheckKeepsOrReleases(const CheckpointsArguments& arguments) {
-  if (arguments.release != !arguments.name.empty()) return absl::OkStatus();
+  if (arguments.release == !arguments.name.empty())
+    return absl::InvalidArgumentError(
+        "write --name NAME to keep a checkpoint, or --release to keep it no more");
+  if (arguments.release || IsNewKeptName(arguments.name)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "write --name NAME to keep a checkpoint, or --release to keep it no more");
+      absl::StrCat("--name: '", Cut(Printable(arguments.name)),
+                   "' is no name of a checkpoint; allowed: ", kNewKeptNameRule));
 }
 
 absl::Status CheckSaysWhich(const CheckpointArguments& arguments) {

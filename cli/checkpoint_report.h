@@ -18,7 +18,7 @@
 
 namespace muster::cli {
 
-// One of --name and --release. Else kInvalidArgument.
+// One of --name, with a name that may be given, and --release. Else kInvalidArgument.
 absl::Status CheckKeepsOrReleases(const CheckpointsArguments& arguments);
 // A step or a name. Else kInvalidArgument.
 absl::Status CheckSaysWhich(const CheckpointArguments& arguments);

@@ -525,10 +525,10 @@ absl::StatusOr<SavedCheckpoint> KeepCheckpoint(const Journal& journal, const std
     saved.name.clear();
     return saved;
   }
-  if (!IsKeptName(name))
+  if (!IsNewKeptName(name))
     return FieldError("", "name",
                       absl::StrCat("'", Cut(Printable(name)),
-                                   "' is no name of a checkpoint; allowed: ", kKeptNameRule));
+                                   "' is no name of a checkpoint; allowed: ", kNewKeptNameRule));
   if (saved.deleting)
     return absl::NotFoundError(
         absl::StrCat("the checkpoint of step ", step.value(), " is being deleted"));

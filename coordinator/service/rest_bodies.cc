@@ -56,8 +56,8 @@ const Body& CheckpointChangeBody() {
       .name = "CheckpointChange",
       .about = "By which name a checkpoint is kept from now on.",
       .fields = {{"name", NullOr(Words()),
-                  "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them; "
-                  "null: it is kept by none, and goes as others do",
+                  "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them, "
+                  "but neither latest nor never; null: it is kept by none, and goes as others do",
                   true}}};
   return body;
 }

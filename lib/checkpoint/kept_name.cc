@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/segment.h"
@@ -41,11 +42,9 @@ absl::StatusOr<std::string> ReadKeptName(const CheckpointFiles& files, LineageNu
 
 absl::Status WriteKeptName(CheckpointFiles& files, LineageNumber lineage, Step step,
                            const std::string& name) {
-  if (!IsKeptName(name))
-    return absl::InvalidArgumentError(absl::StrCat("'", name,
-                                                   "' is no name of a checkpoint; "
-                                                   "allowed: ",
-                                                   kKeptNameRule));
+  if (!IsNewKeptName(name))
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", Cut(Printable(name)), "' is no name of a checkpoint; allowed: ", kNewKeptNameRule));
   return files.Replace(KeptFileOf(lineage, step), name + "\n");
 }
 

@@ -55,6 +55,10 @@ bool IsKeptName(absl::string_view name) {
          });
 }
 
+bool IsNewKeptName(absl::string_view name) {
+  return IsKeptName(name) && name != "latest" && name != "never";
+}
+
 std::string WhyNotLabel(absl::string_view key, absl::string_view value) {
   if (!IsLabelKey(key))
     return absl::StrCat("'", Cut(Printable(key)),

@@ -18,6 +18,12 @@ bool IsDnsLabel(absl::string_view name);
 inline constexpr char kKeptNameRule[] =
     "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them";
 bool IsKeptName(absl::string_view name);
+// What a person may name one from now on: `resume` of a job means something else by the words that
+// are no such name. Folders of before may hold one that has such a word for its name.
+inline constexpr char kNewKeptNameRule[] =
+    "1 to 63 lower-case letters, digits and inner hyphens, with a letter among them, but neither "
+    "latest nor never, by which a job says where it resumes";
+bool IsNewKeptName(absl::string_view name);
 
 // Why this is no label, for people, with what is allowed; empty: it is one. A key is a name of 1 to
 // 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends; before it may stand a

@@ -30,6 +30,7 @@ namespace muster::cli {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -384,6 +385,13 @@ TEST_F(ClusterFilesTest, KeepingAndDeletingAreAskedOfTheCoordinator) {
   changes_.clear();
   EXPECT_THAT(std::string(Do(Verb::kDelete, "job-1").message()), HasSubstr("which checkpoint?"));
   EXPECT_THAT(std::string(Do(Verb::kKeep, "job-1").message()), HasSubstr("write --name"));
+  for (const char* name : {"latest", "never", "12", "Mine"}) {
+    const absl::Status refused =
+        Do(Verb::kKeep, "job-1@20", [&](auto& given) { given.name = name; });
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()),
+                AllOf(HasSubstr("--name: "), HasSubstr("neither latest nor never")));
+  }
   EXPECT_THAT(std::string(Do(Verb::kList, "").message()), HasSubstr("say which job"));
   EXPECT_TRUE(absl::IsNotFound(Do(Verb::kDelete, "job-1@30")));
   EXPECT_TRUE(changes_.empty());

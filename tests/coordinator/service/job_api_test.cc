@@ -778,6 +778,12 @@ TEST_F(SavedTest, ANameIsGivenOnceAndTakenBack) {
   EXPECT_TRUE(absl::IsAlreadyExists(taken)) << taken;
   EXPECT_THAT(std::string(taken.message()), HasSubstr("step 1 is kept as 'early'"));
   EXPECT_EQ(FieldOf(Keep("lineage-1-step-2", "Not A Name").status()), "name");
+  // A job's specification means something else by them.
+  for (const char* reserved : {"latest", "never"}) {
+    const absl::Status refused = Keep("lineage-1-step-2", reserved).status();
+    EXPECT_EQ(FieldOf(refused), "name") << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("neither latest nor never"));
+  }
   EXPECT_EQ(FieldOf(Keep("../a", "x").status()), "checkpoint");
   EXPECT_TRUE(absl::IsNotFound(Keep("lineage-1-step-9", "x").status()));
   EXPECT_TRUE(absl::IsFailedPrecondition(Keep("lineage-1-step-1", "x").status()))

@@ -109,9 +109,12 @@ TEST_F(SurveyTest, ANameIsKeptBesideTheManifestUntilAnotherTakesItsPlace) {
     EXPECT_TRUE(IsKept(*files_, LineageNumber(1), Step(1)).value());
     EXPECT_EQ(SurveyCheckpoints(*files_)->front().name, name);
   }
-  for (const char* name : {"", "12", "Best", "a b", "../x", "-a", "a@b"})
+  for (const char* name : {"", "12", "Best", "a b", "../x", "-a", "a@b", "latest", "never"})
     EXPECT_TRUE(absl::IsInvalidArgument(WriteKeptName(*files_, LineageNumber(1), Step(1), name)))
         << name;
+  WriteFile(PathOf(1, 1, kKeptFile), "latest\n");
+  EXPECT_EQ(ReadKeptName(*files_, LineageNumber(1), Step(1)).value(), "latest")
+      << "it was given before nobody could give it";
   WriteFile(PathOf(1, 1, kKeptFile), std::string(1000, 'x'));
   EXPECT_TRUE(absl::IsDataLoss(ReadKeptName(*files_, LineageNumber(1), Step(1)).status()));
   EXPECT_TRUE(IsKept(*files_, LineageNumber(1), Step(1)).value());
