@@ -43,6 +43,13 @@ ManifestPtr Found(const AskedCheckpoint& asked, const Manifest& manifest) {
   return std::make_shared<const FoundManifest>(FoundManifest{manifest, asked.job->status.removals});
 }
 
+// Another one than it seems may be meant.
+absl::Status NobodyKnows(const AskedCheckpoint& asked, const absl::Status& unread) {
+  return FieldError("", asked.field,
+                    absl::StrCat("nobody knows which checkpoint of job ", asked.job->status.job.id,
+                                 " is '", asked.name, "': ", unread.message()));
+}
+
 absl::Status IsLeftOut(const AskedCheckpoint& asked, Step step) {
   return FieldError("", asked.field,
                     absl::StrCat("job ", asked.job->status.job.id, " keeps step ", step.value(),
@@ -68,11 +75,15 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
   }
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(CheckpointDir(root, job.id));
   std::set<std::string> names;
+  absl::Status unread;
   // True: it has the name that is asked for.
   const auto is_asked = [&](const Manifest& m) -> absl::StatusOr<bool> {
     const absl::StatusOr<std::string> name = ReadKeptName(*files, m.lineage, m.step);
     if (absl::IsUnavailable(name.status())) return name.status();
-    if (!name.ok()) return false;
+    if (!name.ok()) {
+      if (!absl::IsNotFound(name.status())) unread.Update(name.status());
+      return false;
+    }
     names.insert(*name);
     return *name == asked.name;
   };
@@ -84,10 +95,11 @@ absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std
     const absl::StatusOr<std::string> name = ReadKeptName(*files, m.lineage, m.step);
     if (name.ok() && *name == asked.name) return IsLeftOut(asked, m.step);
   }
+  if (!unread.ok()) return NobodyKnows(asked, unread);
   if (asked.name == kBest) {
-    MUSTER_ASSIGN_OR_RETURN(const std::optional<size_t> best,
-                            FindBest(*files, usable, BestRuleOf(job.spec)));
-    if (best) return Found(asked, usable[*best]);
+    MUSTER_ASSIGN_OR_RETURN(const BestFound found, FindBest(*files, usable, BestRuleOf(job.spec)));
+    if (!found.why.ok()) return NobodyKnows(asked, found.why);
+    if (found.best) return Found(asked, usable[*found.best]);
   }
   return NoneOfThatName(asked, names);
 }

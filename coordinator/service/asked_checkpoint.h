@@ -27,7 +27,8 @@ struct AskedCheckpoint {
 };
 
 // Of the job's ancestry alone: from what it has left out nobody goes on. kInvalidArgument, with the
-// field: there is none of that name, and those that there are are named. Null: none of that step.
+// field: there is none of that name, and those that there are are named; or nobody knows which one
+// it is, as a file with a name or a measure cannot be read. Null: none of that step.
 // kUnavailable: names cannot be read just now. Reads files: no work for the driver's thread. `root`
 // as in DriverOptions.
 absl::StatusOr<ManifestPtr> FindCheckpoint(const Catalogue& catalogue, const std::string& root,

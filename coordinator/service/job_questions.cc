@@ -410,8 +410,8 @@ absl::Status CheckIsCommitted(const Journal& journal, const JobStatus& status,
   return is_there ? absl::OkStatus() : NoSuchCheckpoint(status.job.id, place);
 }
 
-// Which one of them is the best of those that the job may go on from; nothing: it asks for none, or
-// none was measured.
+// Which one of them is the best of those that the job may go on from; nothing: it asks for none,
+// none was measured, or a measure cannot be read, so that nobody knows.
 absl::StatusOr<std::optional<CheckpointPlace>> BestPlace(const CheckpointFiles& files,
                                                          const JobJournal& job,
                                                          const std::vector<Manifest>& all) {
@@ -420,9 +420,10 @@ absl::StatusOr<std::optional<CheckpointPlace>> BestPlace(const CheckpointFiles& 
   std::vector<Manifest> usable;
   for (const Manifest& m : all)
     if (OnAncestry(job.lineages, m.lineage, m.step)) usable.push_back(m);
-  MUSTER_ASSIGN_OR_RETURN(const std::optional<size_t> best, FindBest(files, usable, rule));
-  if (!best) return std::nullopt;
-  return CheckpointPlace(usable[*best].lineage, usable[*best].step);
+  MUSTER_ASSIGN_OR_RETURN(const BestFound found, FindBest(files, usable, rule));
+  if (!found.best || !found.unread.empty()) return std::nullopt;
+  const Manifest& best = usable[*found.best];
+  return CheckpointPlace(best.lineage, best.step);
 }
 
 SavedCheckpoint DescribeCheckpoint(const CheckpointFiles& files, const JobStatus& status,

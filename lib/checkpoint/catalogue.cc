@@ -296,13 +296,18 @@ absl::Status Catalogue::Prune(const std::string& job, const Allowed& allowed, co
   for (const Manifest& m : listing.manifests)
     (allowed(m.lineage, m.step) ? candidates : removed).push_back(m);
   std::vector<bool> kept = Kept(candidates, rule);
-  MUSTER_ASSIGN_OR_RETURN(const std::optional<size_t> found, FindBest(files, candidates, best));
-  if (found) kept[*found] = true;
+  MUSTER_ASSIGN_OR_RETURN(const BestFound found, FindBest(files, candidates, best));
+  if (found.best) kept[*found.best] = true;
+  absl::Status unread;
+  for (const size_t i : found.unread) {
+    if (!kept[i]) unread = found.why;
+    kept[i] = true;
+  }
   for (size_t i = 0; i < candidates.size(); ++i)
     if (!kept[i]) removed.push_back(candidates[i]);
   for (const Manifest& m : removed)
     MUSTER_RETURN_IF_ERROR(RemoveUnnamed(job, m.lineage, m.step, files).status());
-  return absl::OkStatus();
+  return unread;
 }
 
 absl::Status Catalogue::RemoveOrphans(CheckpointFiles& files, const std::string& job,

@@ -74,7 +74,9 @@ class Catalogue {
                                      CheckpointFiles& files);
   // Keeps what `rule` says of the allowed checkpoints, the newest one that is finite, the one of
   // those that are finite which is best by its measure_file.h, and those that have a name
-  // (kept_name.h), also where they are not allowed; every other one of the job is removed.
+  // (kept_name.h), also where they are not allowed; every other one of the job is removed. One
+  // whose measure cannot be read may be the best and stays as well: its error, kDataLoss for
+  // instance, is told once all else is done.
   absl::Status Prune(const std::string& job, const Allowed& allowed, const KeepRule& rule,
                      CheckpointFiles& files, const BestRule& best = {});
   // Takes every manifest of the job out, synced; then deletes all its checkpoint files, and the

@@ -42,18 +42,25 @@ absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNu
                                           "' holds no measure of a checkpoint; delete that file"));
 }
 
-absl::StatusOr<std::optional<size_t>> FindBest(const CheckpointFiles& files,
-                                               const std::vector<Manifest>& manifests,
-                                               const BestRule& rule) {
-  if (!rule.wanted()) return std::nullopt;
-  std::vector<std::optional<StateMeasure>> measures;
-  for (const Manifest& manifest : manifests) {
-    absl::StatusOr<StateMeasure> measure = ReadMeasure(files, manifest.lineage, manifest.step);
+absl::StatusOr<BestFound> FindBest(const CheckpointFiles& files,
+                                   const std::vector<Manifest>& manifests, const BestRule& rule) {
+  BestFound found;
+  if (!rule.wanted()) return found;
+  std::vector<std::optional<StateMeasure>> measures(manifests.size());
+  for (size_t i = 0; i < manifests.size(); ++i) {
+    if (!IsFinite(manifests[i])) continue;
+    absl::StatusOr<StateMeasure> measure =
+        ReadMeasure(files, manifests[i].lineage, manifests[i].step);
     if (absl::IsUnavailable(measure.status())) return measure.status();
-    measures.emplace_back();
-    if (measure.ok() && IsFinite(manifest)) measures.back() = *std::move(measure);
+    if (measure.ok()) {
+      measures[i] = *std::move(measure);
+    } else if (!absl::IsNotFound(measure.status())) {
+      found.unread.push_back(i);
+      found.why.Update(measure.status());
+    }
   }
-  return BestOf(measures, rule);
+  found.best = BestOf(measures, rule);
+  return found;
 }
 
 absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,

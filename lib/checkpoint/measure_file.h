@@ -24,12 +24,16 @@ std::string MeasureFileOf(LineageNumber lineage, Step step);
 // kNotFound: it has none; kDataLoss: what lies there is none. Others as CheckpointFiles::Open.
 absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNumber lineage,
                                          Step step);
-// Which of them is the best by the rule, of those that are finite and have a measure that can be
-// read. Nothing: none is, or the rule asks for none, and no file is read. What cannot be read just
-// now may be that of the best one: kUnavailable.
-absl::StatusOr<std::optional<size_t>> FindBest(const CheckpointFiles& files,
-                                               const std::vector<Manifest>& manifests,
-                                               const BestRule& rule);
+struct BestFound {
+  std::optional<size_t> best{};  // of those that have a measure that can be read; nothing: none is
+  // Each of these may be the best one in truth: its measure lies there and cannot be read.
+  std::vector<size_t> unread{};
+  absl::Status why{};  // that of the first of them
+};
+// Which of them is the best by the rule, of those that are finite. Where the rule asks for none, no
+// file is read. kUnavailable: one cannot be read just now.
+absl::StatusOr<BestFound> FindBest(const CheckpointFiles& files,
+                                   const std::vector<Manifest>& manifests, const BestRule& rule);
 // It lies there whole or not at all; where it lies there already, nothing is written. Errors as
 // CheckpointFiles::Replace.
 absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step step,

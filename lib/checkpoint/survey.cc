@@ -57,14 +57,24 @@ absl::Status CheckFiles(const CheckpointFiles& files, const Manifest& manifest) 
   return absl::OkStatus();
 }
 
+// Of a file that need not be there. Where a cluster gives checkpoints out, a missing one is
+// kFailedPrecondition.
+absl::Status UnlessMissing(const absl::Status& read) {
+  const bool is_missing = absl::IsNotFound(read) || absl::IsFailedPrecondition(read);
+  return is_missing ? absl::OkStatus() : read;
+}
+
 SurveyedCheckpoint Survey(const CheckpointFiles& files, LineageNumber lineage, Step step) {
   SurveyedCheckpoint found{.lineage = lineage, .step = step};
   if (const auto all = FilesOf(files, CheckpointFolder(lineage, step)); all.ok())
     for (const std::string& file : *all)
       if (const auto in = files.Open(file); in.ok()) found.bytes += (*in)->size();
-  found.name = ReadKeptName(files, lineage, step).value_or("");
-  if (absl::StatusOr<StateMeasure> measure = ReadMeasure(files, lineage, step); measure.ok())
-    found.measure = *std::move(measure);
+  absl::StatusOr<std::string> name = ReadKeptName(files, lineage, step);
+  found.name_read = UnlessMissing(name.status());
+  if (name.ok()) found.name = *std::move(name);
+  absl::StatusOr<StateMeasure> measure = ReadMeasure(files, lineage, step);
+  found.measure_read = UnlessMissing(measure.status());
+  if (measure.ok()) found.measure = *std::move(measure);
   absl::StatusOr<ManifestFile> file = ReadManifestFile(files, ManifestFileOf(lineage, step));
   if (!file.ok()) {
     found.why_not = absl::IsNotFound(file.status()) ? "it has no manifest"

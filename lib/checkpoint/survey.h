@@ -30,6 +30,9 @@ struct SurveyedCheckpoint {
   uint64_t bytes = 0;                     // of its files, as they lie there
   std::string name;                       // that it is kept by; empty: none
   std::optional<StateMeasure> measure{};  // nothing: none stands beside it
+  // Why the file of that name, or of that measure, cannot be read; OK, too: there is none.
+  absl::Status name_read{};
+  absl::Status measure_read{};
   bool is_complete() const { return why_not.empty(); }
 };
 

@@ -895,10 +895,26 @@ TEST_F(KeptTest, TheBestIsTheOneThatItsMeasureSays) {
   const auto best = Found("best", keep_best);
   ASSERT_TRUE(best.ok()) << best.status();
   EXPECT_EQ((*best)->step, Step(1));
+  ASSERT_TRUE(files->Replace(MeasureFileOf(LineageNumber(1), Step(2)), "torn").ok());
+  const absl::Status unread = Found("best", keep_best).status();
+  EXPECT_EQ(FieldOf(unread), "resume") << unread;
+  EXPECT_THAT(std::string(unread.message()), HasSubstr("nobody knows which checkpoint of job a is "
+                                                       "'best'"));
+  EXPECT_THAT(std::string(unread.message()), HasSubstr("lineage-1-step-2/checkpoint.measure'"));
   ASSERT_TRUE(WriteKeptName(*files, LineageNumber(1), Step(2), "best").ok());
   const auto named = Found("best", keep_best);
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_EQ((*named)->step, Step(2)) << "whoever gave that name meant it";
+}
+
+TEST_F(KeptTest, ANameThatCannotBeReadMayBeTheOneThatIsAskedFor) {
+  const auto files = CheckpointFilesIn(CheckpointDir(root_, "a"));
+  ASSERT_TRUE(files->Replace(KeptFileOf(LineageNumber(1), Step(2)), "two words").ok());
+  const auto as_it_is = [](JobJournal&) {};
+  EXPECT_EQ((*Found("early", as_it_is))->step, Step(1));
+  const absl::Status unread = Found("other", as_it_is).status();
+  EXPECT_EQ(FieldOf(unread), "resume") << unread;
+  EXPECT_THAT(std::string(unread.message()), HasSubstr("lineage-1-step-2/checkpoint.kept'"));
 }
 
 TEST_F(KeptTest, NothingGoesOnFromWhatTheJobHasLeftOut) {

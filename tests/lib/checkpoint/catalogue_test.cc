@@ -261,8 +261,8 @@ TEST_F(CatalogueTest, WhatIsGoneIsNotMadeAnew) {
   EXPECT_TRUE(catalogue_.Has(kJob, LineageNumber(1), Step(20)).value());
 }
 
-// How good one is stands beside it; what has another measure, or none that can be read, is not the
-// best, and what is not finite is not.
+// How good one is stands beside it; what has another measure, or none, is not the best, and what is
+// not finite is not.
 TEST_F(CatalogueTest, PruneKeepsTheBest) {
   for (const int64_t step : {10, 20, 30, 40, 50}) {
     Manifest manifest = SaveAt(1, step);
@@ -289,6 +289,40 @@ TEST_F(CatalogueTest, PruneKeepsTheBest) {
   ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, *files_, {"validation.accuracy", false}).ok());
   EXPECT_THAT(Listed(), ElementsAre("1:50"));
   EXPECT_FALSE(std::filesystem::exists(dir_ + "/lineage-1-step-20"));
+}
+
+// Nobody knows how good it is, so it may be the best.
+TEST_F(CatalogueTest, PruneKeepsWhatHasAMeasureThatCannotBeRead) {
+  for (const int64_t step : {10, 20, 30, 40, 50}) {
+    Manifest manifest = SaveAt(1, step);
+    if (step == 40) manifest.segments.back().finite = false;
+    ASSERT_TRUE(catalogue_.Commit(manifest).ok());
+    if (step == 30) continue;  // it was never measured
+    const StateMeasure measure{"validation.loss", 1.0 / static_cast<double>(step)};
+    ASSERT_TRUE(WriteMeasure(*files_, LineageNumber(1), Step(step), measure).ok());
+  }
+  for (const int64_t step : {10, 40})
+    WriteFile(absl::StrCat(dir_, "/lineage-1-step-", step, "/checkpoint.measure"), "torn");
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  const BestRule rule{"validation.loss", true};
+  const absl::Status told = catalogue_.Prune(kJob, all, 1, *files_, rule);
+  EXPECT_TRUE(absl::IsDataLoss(told)) << told;
+  EXPECT_THAT(std::string(told.message()),
+              HasSubstr("lineage-1-step-10/checkpoint.measure' holds no measure"));
+  EXPECT_THAT(Listed(), ElementsAre("1:10", "1:50")) << "what is not finite is not the best";
+  // Once somebody has brought it back, or has let it go, it counts for what it is.
+  ASSERT_TRUE(files_->Remove(MeasureFileOf(LineageNumber(1), Step(10))).ok());
+  EXPECT_TRUE(catalogue_.Prune(kJob, all, 1, *files_, rule).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:50"));
+}
+
+TEST_F(CatalogueTest, PruneKeepsWhatHasANameThatCannotBeRead) {
+  CommitAt(1, 10);
+  CommitAt(1, 20);
+  WriteFile(dir_ + "/lineage-1-step-10/checkpoint.kept", std::string(300, '\0'));
+  const Allowed all = [](LineageNumber, Step) { return true; };
+  ASSERT_TRUE(catalogue_.Prune(kJob, all, 1, *files_).ok());
+  EXPECT_THAT(Listed(), ElementsAre("1:10", "1:20"));
 }
 
 TEST_F(CatalogueTest, AMeasureIsReadAsItWasWrittenOrNotAtAll) {

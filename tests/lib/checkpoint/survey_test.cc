@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/measure_file.h"
 #include "tests/lib/checkpoint/support.h"
 
 namespace muster {
@@ -118,6 +119,24 @@ TEST_F(SurveyTest, ANameIsKeptBesideTheManifestUntilAnotherTakesItsPlace) {
   WriteFile(PathOf(1, 1, kKeptFile), std::string(1000, 'x'));
   EXPECT_TRUE(absl::IsDataLoss(ReadKeptName(*files_, LineageNumber(1), Step(1)).status()));
   EXPECT_TRUE(IsKept(*files_, LineageNumber(1), Step(1)).value());
+}
+
+TEST_F(SurveyTest, WhatStandsBesideAManifestAndCannotBeReadIsTold) {
+  SaveAt(1, 1);
+  SaveAt(1, 2);
+  WriteFile(PathOf(1, 2, kKeptFile), "two words\n");
+  WriteFile(PathOf(1, 2, kMeasureFile), "validation.loss much\n");
+  const auto found = SurveyCheckpoints(*files_);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->front().name_read.ok() && found->front().measure_read.ok()) << "it has none";
+  const SurveyedCheckpoint& torn = found->back();
+  EXPECT_TRUE(torn.is_complete()) << "its state is whole";
+  EXPECT_EQ(torn.name, "");
+  EXPECT_FALSE(torn.measure);
+  EXPECT_TRUE(absl::IsDataLoss(torn.name_read)) << torn.name_read;
+  EXPECT_THAT(std::string(torn.name_read.message()), HasSubstr(PathOf(1, 2, kKeptFile)));
+  EXPECT_TRUE(absl::IsDataLoss(torn.measure_read)) << torn.measure_read;
+  EXPECT_THAT(std::string(torn.measure_read.message()), HasSubstr(PathOf(1, 2, kMeasureFile)));
 }
 
 TEST_F(SurveyTest, DeletingLeavesNothingAndWhatIsNotOurs) {
