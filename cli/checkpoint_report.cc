@@ -1,6 +1,7 @@
 #include "cli/checkpoint_report.h"
 
 #include <algorithm>
+#include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,18 @@ std::string When(const SurveyedCheckpoint& one) {
 std::string StateOf(const CheckpointRow& row) {
   if (!row.why_not.empty()) return "incomplete";
   return row.finite ? "complete" : "not finite";
+}
+
+std::vector<std::string> UnreadOf(const SurveyedCheckpoint& one) {
+  std::vector<std::string> unread;
+  for (const absl::Status& read : {one.name_read, one.measure_read})
+    if (!read.ok()) unread.emplace_back(read.message());
+  return unread;
+}
+
+std::vector<std::string> PrintableEach(std::vector<std::string> texts) {
+  for (std::string& text : texts) text = Printable(text);
+  return texts;
 }
 
 // "0.693147", and of the best one "0.693147 best".
@@ -98,6 +111,7 @@ void ShowText(const SurveyedCheckpoint& one, const CheckpointRow& row, std::ostr
   line("state", StateOf(row));
   if (!one.name.empty()) line("name", one.name);
   if (one.measure) line("measure", absl::StrCat(one.measure->measure, " ", MeasureText(row)));
+  for (const std::string& file : row.unread) line("damaged", file);
   if (manifest.skipped > 0)
     line("skipped", absl::StrCat(Plural(manifest.skipped, "step"), " that were not finite"));
   if (manifest.left_out > 0)
@@ -115,6 +129,14 @@ void ShowText(const SurveyedCheckpoint& one, const CheckpointRow& row, std::ostr
     out << absl::StrFormat("  %-40s  %-14s  %-8s  %s%s\n", Printable(tensor.name),
                            ShapeText(tensor), NameOf(tensor.type), KindOf(tensor),
                            AlsoText(tensor));
+}
+
+absl::Status VerifyState(const CheckpointFiles& files, const SurveyedCheckpoint& one) {
+  if (!one.is_complete()) return NotComplete(one);
+  const Manifest& manifest = one.file->manifest;
+  ProgressLine line(static_cast<double>(manifest.total_bytes), Bytes);
+  return VerifyCheckpoint(files, manifest,
+                          [&](uint64_t bytes) { line.At(static_cast<double>(bytes)); });
 }
 
 }  // namespace
@@ -145,7 +167,8 @@ CheckpointRow RowOf(const SurveyedCheckpoint& one, bool is_best) {
           .finite = one.file && IsFinite(one.file->manifest),
           .name = one.name,
           .measure = one.measure,
-          .best = is_best};
+          .best = is_best,
+          .unread = UnreadOf(one)};
 }
 
 ordered_json AsJson(const CheckpointRow& row) {
@@ -164,6 +187,7 @@ ordered_json AsJson(const CheckpointRow& row) {
     json["measures"] = {{row.measure->measure, row.measure->value}};
     json["best"] = row.best;
   }
+  if (!row.unread.empty()) json["damaged"] = PrintableEach(row.unread);
   return json;
 }
 
@@ -187,6 +211,7 @@ void ListAsText(const std::string& place, const std::vector<CheckpointRow>& rows
                            Bytes(static_cast<double>(row.bytes)), row.when, StateOf(row),
                            measure(MeasureText(row)), row.name);
     if (!row.why_not.empty()) out << "            " << Printable(row.why_not) << "\n";
+    for (const std::string& file : row.unread) out << "            " << Printable(file) << "\n";
   }
 }
 
@@ -207,11 +232,18 @@ absl::Status ShowCheckpoint(const SurveyedCheckpoint& one, bool is_best, bool as
 }
 
 absl::Status VerifyOne(const CheckpointFiles& files, const SurveyedCheckpoint& one) {
-  if (!one.is_complete()) return NotComplete(one);
-  const Manifest& manifest = one.file->manifest;
-  ProgressLine line(static_cast<double>(manifest.total_bytes), Bytes);
-  return VerifyCheckpoint(files, manifest,
-                          [&](uint64_t bytes) { line.At(static_cast<double>(bytes)); });
+  absl::Status whole = VerifyState(files, one);
+  // One of a cluster that went meanwhile is not damaged.
+  if (!whole.ok() && !absl::IsFailedPrecondition(whole))
+    whole = absl::Status(whole.code(),
+                         absl::StrCat(whole.message(), "; delete it, or bring back a copy of it"));
+  absl::Status first;
+  std::vector<std::string> why;
+  for (const absl::Status& part : {whole, one.name_read, one.measure_read}) {
+    first.Update(part);
+    if (!part.ok()) why.emplace_back(part.message());
+  }
+  return absl::Status(first.code(), absl::StrJoin(why, "; "));
 }
 
 absl::Status VerifyEach(const std::vector<CheckpointToVerify>& chosen, bool as_json,
@@ -232,8 +264,11 @@ absl::Status VerifyEach(const std::vector<CheckpointToVerify>& chosen, bool as_j
   if (as_json) out << Text(ordered_json{{"checkpoints", list}}) << "\n";
   // One of a cluster that went meanwhile is not damaged.
   if (first.ok() || absl::IsFailedPrecondition(first)) return first;
-  return absl::DataLossError(
-      absl::StrCat(first.message(), "; delete it, or bring back a copy of it"));
+  return absl::DataLossError(first.message());
+}
+
+void TellNote(const std::string& note) {
+  if (!note.empty()) std::cerr << "note: " << note << std::endl;
 }
 
 void TellChange(bool as_json, const ordered_json& now, const std::string& text, std::ostream& out) {

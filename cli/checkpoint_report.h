@@ -35,6 +35,7 @@ struct CheckpointRow {
   std::string name{};
   std::optional<StateMeasure> measure{};
   bool best = false;
+  std::vector<std::string> unread{};  // small files beside it that cannot be read, for people
 };
 CheckpointRow RowOf(const SurveyedCheckpoint& one, bool is_best);
 
@@ -49,7 +50,8 @@ absl::Status NotComplete(const SurveyedCheckpoint& one);
 absl::Status ShowCheckpoint(const SurveyedCheckpoint& one, bool is_best, bool as_json,
                             std::ostream& out);
 
-// Reads it all, and tells meanwhile how far it is. Errors of NotComplete and VerifyCheckpoint.
+// Reads it all, and tells meanwhile how far it is. Errors of NotComplete and VerifyCheckpoint, and
+// of its name and its measure: all of them in one message.
 absl::Status VerifyOne(const CheckpointFiles& files, const SurveyedCheckpoint& one);
 struct CheckpointToVerify {
   int64_t step = 0;
@@ -62,6 +64,8 @@ struct CheckpointToVerify {
 absl::Status VerifyEach(const std::vector<CheckpointToVerify>& chosen, bool as_json,
                         std::ostream& out);
 
+// Beside the output, so that programs read that alone. Empty: nothing.
+void TellNote(const std::string& note);
 // What was done to one: `now` as JSON, or `text`.
 void TellChange(bool as_json, const nlohmann::ordered_json& now, const std::string& text,
                 std::ostream& out);

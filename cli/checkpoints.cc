@@ -28,7 +28,7 @@ struct Folder {
   std::string path;
   std::unique_ptr<CheckpointFiles> files;
   std::vector<SurveyedCheckpoint> all;
-  std::optional<size_t> best;  // of them; nothing: the job keeps none for that
+  std::optional<size_t> best;  // of them; nothing: the job keeps none for that, or nobody knows
 };
 
 absl::StatusOr<Folder> Open(const CheckpointArguments& arguments) {
@@ -36,7 +36,7 @@ absl::StatusOr<Folder> Open(const CheckpointArguments& arguments) {
   MUSTER_ASSIGN_OR_RETURN(folder.path, CheckpointFolderOf(arguments));
   folder.files = CheckpointFilesIn(folder.path);
   MUSTER_ASSIGN_OR_RETURN(folder.all, SurveyCheckpoints(*folder.files));
-  folder.best = BestIn(folder.all);
+  folder.best = BestIn(folder.all).value_or(std::nullopt);
   return folder;
 }
 
@@ -55,20 +55,12 @@ const SurveyedCheckpoint* NewestComplete(const Folder& folder) {
   return newest == folder.all.rend() ? nullptr : &*newest;
 }
 
-// The one that is meant, whole or not: of its step the last lineage's. Where none is named, the
-// newest that is whole: a job that runs is writing the one after it.
 absl::StatusOr<const SurveyedCheckpoint*> Find(const Folder& folder,
                                                const CheckpointArguments& arguments) {
-  if (WhichOf(arguments).empty())
-    if (const SurveyedCheckpoint* newest = NewestComplete(folder)) return newest;
-  std::vector<NamedPlace> places;
-  for (const SurveyedCheckpoint& one : folder.all)
-    places.push_back({{one.lineage, one.step}, one.name, IsBest(folder, one)});
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
-                          ChoosePlace(places, folder.path, WhichOf(arguments)));
-  return &*std::find_if(folder.all.begin(), folder.all.end(), [&](const SurveyedCheckpoint& one) {
-    return CheckpointPlace(one.lineage, one.step) == place;
-  });
+  MUSTER_ASSIGN_OR_RETURN(const ChosenCheckpoint chosen,
+                          ChooseOf(folder.all, folder.path, WhichOf(arguments)));
+  TellNote(chosen.note);
+  return &folder.all[chosen.index];
 }
 
 void List(const Folder& folder, bool as_json, std::ostream& out) {
@@ -96,6 +88,10 @@ absl::Status MayGo(const Folder& folder, const SurveyedCheckpoint& one) {
         "the checkpoint of step ", one.step.value(),
         " is the newest that is complete, from which the job would go on; --force deletes it all "
         "the same"));
+  if (!one.name_read.ok())
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the checkpoint of step ", one.step.value(), " is kept by a name that cannot be read: ",
+        one.name_read.message(), "; --force deletes it all the same"));
   if (one.name.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat("the checkpoint of step ", one.step.value(),
                                                     " is kept as '", one.name,

@@ -72,19 +72,16 @@ class ClusterJob {
     return absl::OkStatus();
   }
 
-  // Where none is named, the newest that is whole.
   absl::StatusOr<const SavedCheckpointAnswer*> Find(const CheckpointArguments& arguments) const {
-    if (all_.empty()) return absl::NotFoundError(absl::StrCat("job ", id_, " has no checkpoint"));
-    if (WhichOf(arguments).empty()) {
-      const auto newest =
-          std::find_if(all_.rbegin(), all_.rend(), [](const auto& one) { return one.complete; });
-      if (newest != all_.rend()) return &*newest;
-    }
-    MUSTER_ASSIGN_OR_RETURN(
-        const CheckpointPlace place,
-        ChoosePlace(PlacesOf(all_), absl::StrCat("job ", id_), WhichOf(arguments)));
-    return &*std::find_if(all_.begin(), all_.end(),
-                          [&](const auto& one) { return PlaceOf(one) == place; });
+    MUSTER_RETURN_IF_ERROR(CheckHasAny());
+    MUSTER_ASSIGN_OR_RETURN(const ChosenCheckpoint chosen,
+                            ChooseOf(all_, absl::StrCat("job ", id_), WhichOf(arguments)));
+    TellNote(chosen.note);
+    return &all_[chosen.index];
+  }
+  absl::Status CheckHasAny() const {
+    if (!all_.empty()) return absl::OkStatus();
+    return absl::NotFoundError(absl::StrCat("job ", id_, " has no checkpoint"));
   }
 
   absl::Status Show(const SavedCheckpointAnswer& one, bool as_json, std::ostream& out) const {
@@ -103,6 +100,7 @@ class ClusterJob {
     return VerifyEach(all, as_json, out);
   }
   absl::Status VerifyAll(bool as_json, std::ostream& out) const {
+    MUSTER_RETURN_IF_ERROR(CheckHasAny());
     std::vector<const SavedCheckpointAnswer*> chosen;
     for (const SavedCheckpointAnswer& one : all_) chosen.push_back(&one);
     return Verify(chosen, as_json, out);
@@ -155,6 +153,8 @@ absl::Status CheckpointsOfCluster(const CheckpointsArguments& arguments, const R
   ClusterJob job(rest, id, patience);
   MUSTER_RETURN_IF_ERROR(job.Read());
   if (arguments.verb == Verb::kList) return job.List(arguments.json, out);
+  if (arguments.verb == Verb::kVerify && WhichOf(arguments).empty())
+    return job.VerifyAll(arguments.json, out);
   MUSTER_ASSIGN_OR_RETURN(const SavedCheckpointAnswer* one, job.Find(arguments));
   switch (arguments.verb) {
     case Verb::kShow: return job.Show(*one, arguments.json, out);
@@ -162,7 +162,6 @@ absl::Status CheckpointsOfCluster(const CheckpointsArguments& arguments, const R
     case Verb::kDelete: return job.Delete(arguments, *one, out);
     default: break;
   }
-  if (WhichOf(arguments).empty()) return job.VerifyAll(arguments.json, out);
   return job.Verify({one}, arguments.json, out);
 }
 

@@ -36,6 +36,7 @@
 #include "cli/agent.h"
 #include "cli/arguments.h"
 #include "cli/certs.h"
+#include "cli/checkpoint_report.h"
 #include "cli/checkpoints.h"
 #include "cli/cluster.h"
 #include "cli/complete.h"
@@ -619,9 +620,15 @@ absl::StatusOr<cli::RestClient> ClientTo(cli::RemoteArguments remote) {
 
 absl::StatusOr<cli::FoundCheckpoint> FindAnyCheckpoint(
     const cli::AnyCheckpointArguments& arguments) {
-  if (!arguments.remote.has_to) return cli::FindCheckpoint(arguments);
-  MUSTER_ASSIGN_OR_RETURN(const cli::RestClient rest, ClientTo(arguments.remote));
-  return cli::FindInCluster(arguments, rest);
+  absl::StatusOr<cli::FoundCheckpoint> found;
+  if (arguments.remote.has_to) {
+    MUSTER_ASSIGN_OR_RETURN(const cli::RestClient rest, ClientTo(arguments.remote));
+    found = cli::FindInCluster(arguments, rest);
+  } else {
+    found = cli::FindCheckpoint(arguments);
+  }
+  if (found.ok()) cli::TellNote(found->note);
+  return found;
 }
 
 // Of a command with plug-ins; nothing: another one was given.

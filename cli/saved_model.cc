@@ -6,13 +6,15 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/checkpoint_report.h"
 #include "cli/cluster_folder.h"
 #include "lib/base/digits.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
-#include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/survey.h"
 #include "lib/wire/job_codec.h"
@@ -41,40 +43,123 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
   return command;
 }
 
-// Of those in `places`, whose names are read where they matter. Errors of ChoosePlace.
-absl::StatusOr<CheckpointPlace> FindPlace(const CheckpointFiles& files,
-                                          const std::vector<CheckpointPlace>& places,
-                                          const std::string& folder, const std::string& which) {
-  const bool needs_names = !which.empty() && !StepIn(which);
-  std::vector<NamedPlace> named;
-  for (const CheckpointPlace& place : places)
-    named.push_back(
-        {place, needs_names ? ReadKeptName(files, place.first, place.second).value_or("") : ""});
-  if (which == kBest) {
-    const std::vector<SurveyedCheckpoint> all = SurveyCheckpoints(files, places);
-    if (const std::optional<size_t> best = BestIn(all))
-      named.push_back({{all[*best].lineage, all[*best].step}, "", /*is_best=*/true});
-  }
-  return ChoosePlace(named, folder, which);
+// "the checkpoint of step 20 is taken; a newer one …", of the newest of those that are passed over.
+std::string PassedOver(int64_t taken, int64_t newest, const std::string& why, size_t passed) {
+  return absl::StrCat("the checkpoint of step ", taken, " is taken; that of step ", newest,
+                      " is newer and passed over: ", Printable(why),
+                      passed > 1 ? absl::StrCat(" (and ", passed - 1, " more)") : "");
+}
+
+absl::Status NobodyKnows(const std::string& which, const absl::Status& why) {
+  return absl::Status(
+      why.code(), absl::StrCat("nobody knows which checkpoint is '", which, "': ", why.message()));
+}
+
+// Whether another one than it seems may be meant by this word, which is no step.
+absl::Status CheckIsKnown(const std::vector<SurveyedCheckpoint>& all, const std::string& which,
+                          const absl::Status& best) {
+  for (const SurveyedCheckpoint& one : all)
+    if (one.name == which) return absl::OkStatus();
+  for (const SurveyedCheckpoint& one : all)
+    if (!one.name_read.ok()) return NobodyKnows(which, one.name_read);
+  return which == kBest && !best.ok() ? NobodyKnows(which, best) : absl::OkStatus();
+}
+
+absl::Status CheckIsFolder(const char* option, const std::string& path, const char* next) {
+  std::error_code error;
+  const std::filesystem::file_status there = std::filesystem::status(path, error);
+  const bool is_below_a_file = error == std::errc::not_a_directory;
+  const bool may_be = !std::filesystem::exists(there) || std::filesystem::is_directory(there);
+  if (may_be && !is_below_a_file) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": '", Printable(path), "' is no folder; ", next));
+}
+
+bool IsWhole(const SavedCheckpointAnswer& one) { return one.complete && !one.deleting; }
+
+std::string WhyPassedOver(const SavedCheckpointAnswer& one) {
+  if (one.left_out && IsWhole(one)) return "the job has gone back behind it and left it out";
+  if (one.deleting) return "it is being deleted";
+  return one.why.empty() ? "its files are not all there" : one.why;
+}
+
+std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all) {
+  std::vector<NamedPlace> places;
+  for (const SavedCheckpointAnswer& one : all)
+    places.push_back({{LineageNumber(one.lineage), Step(one.step)}, one.name, one.best});
+  return places;
+}
+
+size_t IndexOf(const std::vector<NamedPlace>& places, const CheckpointPlace& place) {
+  const auto found = std::find_if(places.begin(), places.end(),
+                                  [&](const NamedPlace& one) { return one.place == place; });
+  return static_cast<size_t>(found - places.begin());
 }
 
 }  // namespace
 
-std::optional<size_t> BestIn(const std::vector<SurveyedCheckpoint>& all) {
+absl::StatusOr<std::optional<size_t>> BestIn(const std::vector<SurveyedCheckpoint>& all) {
   std::vector<std::optional<StateMeasure>> measures(all.size());
   BestRule rule;
+  absl::Status unread;
   for (size_t i = 0; i < all.size(); ++i) {
     if (!all[i].file) continue;
     const Manifest& manifest = all[i].file->manifest;
     const absl::StatusOr<JobSpec> spec = ParseStoredJob(manifest.spec, "");
     rule = spec.ok() ? BestRuleOf(*spec) : BestRule();
-    if (all[i].is_complete() && IsFinite(manifest)) measures[i] = all[i].measure;
+    if (!all[i].is_complete() || !IsFinite(manifest)) continue;
+    measures[i] = all[i].measure;
+    unread.Update(all[i].measure_read);
   }
+  if (rule.wanted() && !unread.ok()) return unread;
   return BestOf(measures, rule);
 }
 
+absl::StatusOr<ChosenCheckpoint> ChooseOf(const std::vector<SurveyedCheckpoint>& all,
+                                          const std::string& folder, const std::string& which) {
+  if (which.empty()) {
+    for (size_t i = all.size(); i-- > 0;) {
+      if (!all[i].is_complete()) continue;
+      const SurveyedCheckpoint& newest = all.back();
+      if (newest.is_complete()) return ChosenCheckpoint{i};
+      return ChosenCheckpoint{i, PassedOver(all[i].step.value(), newest.step.value(),
+                                            newest.why_not, all.size() - i - 1)};
+    }
+  }
+  const absl::StatusOr<std::optional<size_t>> best = BestIn(all);
+  if (!which.empty() && !StepIn(which))
+    MUSTER_RETURN_IF_ERROR(CheckIsKnown(all, which, best.status()));
+  std::vector<NamedPlace> places;
+  for (size_t i = 0; i < all.size(); ++i)
+    places.push_back({{all[i].lineage, all[i].step}, all[i].name, best.ok() && *best == i});
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, ChoosePlace(places, folder, which));
+  return ChosenCheckpoint{IndexOf(places, place)};
+}
+
+absl::StatusOr<ChosenCheckpoint> ChooseOf(const std::vector<SavedCheckpointAnswer>& all,
+                                          const std::string& folder, const std::string& which) {
+  for (const bool may_be_left_out : {false, true}) {
+    if (!which.empty()) break;
+    for (size_t i = all.size(); i-- > 0;) {
+      if (!IsWhole(all[i]) || (all[i].left_out && !may_be_left_out)) continue;
+      if (i + 1 == all.size()) return ChosenCheckpoint{i};
+      return ChosenCheckpoint{i, PassedOver(all[i].step, all.back().step, WhyPassedOver(all.back()),
+                                            all.size() - i - 1)};
+    }
+  }
+  const std::vector<NamedPlace> places = PlacesOf(all);
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, ChoosePlace(places, folder, which));
+  return ChosenCheckpoint{IndexOf(places, place)};
+}
+
 absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint) {
-  if (!checkpoint.checkpoints.empty()) return checkpoint.checkpoints;
+  if (!checkpoint.checkpoints.empty()) {
+    MUSTER_RETURN_IF_ERROR(CheckIsFolder("--checkpoints", checkpoint.checkpoints,
+                                         "name the job's own folder of checkpoints"));
+    return checkpoint.checkpoints;
+  }
+  MUSTER_RETURN_IF_ERROR(
+      CheckIsFolder("--dir", checkpoint.dir, "name the folder of a run or of a cluster"));
   std::string job = checkpoint.job.substr(0, checkpoint.job.find('@'));
   if (job.empty()) {
     MUSTER_ASSIGN_OR_RETURN(job, OnlyJobIn(checkpoint.dir));
@@ -123,7 +208,8 @@ absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& place
     return absl::NotFoundError(absl::StrCat(
         folder,
         " holds no checkpoint that was measured; checkpoint.keep: {best: validation.loss} "
-        "of a job keeps the best one"));
+        "of a job keeps the best one, and muster checkpoints verify says whether a measure is "
+        "damaged"));
   if (step)
     return absl::NotFoundError(absl::StrCat(folder, " holds no checkpoint of step ", *step,
                                             "; there are those of ", absl::StrJoin(steps, ", ")));
@@ -132,20 +218,16 @@ absl::StatusOr<CheckpointPlace> ChoosePlace(const std::vector<NamedPlace>& place
       names.empty() ? "none has a name" : absl::StrCat("there are ", absl::StrJoin(names, ", "))));
 }
 
-std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all) {
-  std::vector<NamedPlace> places;
-  for (const SavedCheckpointAnswer& one : all)
-    places.push_back({{LineageNumber(one.lineage), Step(one.step)}, one.name, one.best});
-  return places;
-}
-
 absl::StatusOr<FoundCheckpoint> FindCheckpoint(const CheckpointArguments& checkpoint) {
   MUSTER_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolderOf(checkpoint));
   const std::unique_ptr<CheckpointFiles> files = CheckpointFilesIn(folder);
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<CheckpointPlace> places, CheckpointPlacesIn(*files));
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
-                          FindPlace(*files, places, folder, WhichOf(checkpoint)));
-  return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second)};
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<SurveyedCheckpoint> all, SurveyCheckpoints(*files));
+  MUSTER_ASSIGN_OR_RETURN(const ChosenCheckpoint chosen,
+                          ChooseOf(all, folder, WhichOf(checkpoint)));
+  const SurveyedCheckpoint& one = all[chosen.index];
+  if (!one.is_complete()) return NotComplete(one);
+  return FoundCheckpoint{
+      .folder = folder, .manifest = ManifestFileOf(one.lineage, one.step), .note = chosen.note};
 }
 
 absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpoint,
@@ -153,22 +235,17 @@ absl::StatusOr<FoundCheckpoint> FindInCluster(const CheckpointArguments& checkpo
                                               ClusterFilesPatience patience) {
   MUSTER_ASSIGN_OR_RETURN(const std::string id, JobOfCluster(checkpoint));
   MUSTER_ASSIGN_OR_RETURN(const JobAnswer job, rest.Job(id));
-  // The newest one that the job would go back to by itself; else of all that are committed.
-  std::vector<NamedPlace> places;
-  for (const CheckpointAnswer& saved : job.saved)
-    places.push_back({{LineageNumber(saved.lineage), Step(saved.step)}, ""});
-  if (!WhichOf(checkpoint).empty()) {
-    MUSTER_ASSIGN_OR_RETURN(const auto saved, rest.Checkpoints(id));
-    places = PlacesOf(saved);
-  }
-  if (places.empty())
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<SavedCheckpointAnswer> all, rest.Checkpoints(id));
+  if (all.empty())
     return absl::NotFoundError(
         absl::StrCat("job ", id, " has no checkpoint", IsOver(job) ? "" : " yet"));
   const std::string folder = absl::StrCat("job ", id);
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place,
-                          ChoosePlace(places, folder, WhichOf(checkpoint)));
+  MUSTER_ASSIGN_OR_RETURN(const ChosenCheckpoint chosen,
+                          ChooseOf(all, folder, WhichOf(checkpoint)));
+  const SavedCheckpointAnswer& one = all[chosen.index];
+  const CheckpointPlace place(LineageNumber(one.lineage), Step(one.step));
   return FoundCheckpoint{folder, ManifestFileOf(place.first, place.second),
-                         FilesOfCheckpoint(rest, id, place, patience)};
+                         FilesOfCheckpoint(rest, id, place, patience), chosen.note};
 }
 
 WorkerCommand CommandWith(const char* name, const AnyCheckpointArguments& checkpoint,

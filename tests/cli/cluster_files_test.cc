@@ -21,6 +21,7 @@
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/kept_name.h"
 #include "lib/checkpoint/manifest_file.h"
+#include "lib/checkpoint/measure_file.h"
 #include "lib/checkpoint/served_files.h"
 #include "lib/http/target.h"
 #include "nlohmann/json.hpp"
@@ -80,8 +81,9 @@ class ClusterFilesTest : public testing::Test {
         R"(,"measure":null,"value":null,"best":false,"left_out":false,)", R"("deleting":false})");
   }
   // A page of one each.
-  static http::Response PageAfter(const std::map<std::string, std::string>& query) {
+  http::Response PageAfter(const std::map<std::string, std::string>& query) const {
     const auto token = query.find("page_token");
+    if (!has_any_) return {.body = R"({"checkpoints":[],"next_page_token":""})"};
     if (token == query.end())
       return {.body = absl::StrCat(R"({"checkpoints":[)", SavedAt(20),
                                    R"(],"next_page_token":"lineage-1-step-20"})")};
@@ -162,8 +164,10 @@ class ClusterFilesTest : public testing::Test {
   const std::string jobs_ = folder_ + "/checkpoints";
   const std::unique_ptr<CheckpointFiles> files_ = CheckpointFilesIn(jobs_ + "/job-1");
   const std::string output_ = folder_ + "/out";
-  std::string job_ = R"({"id":"job-1","state":"running","checkpoints":[{"lineage":1,"step":20},)"
-                     R"({"lineage":1,"step":40}]})";
+  bool has_any_ = true;  // checkpoints
+  const std::string job_ =
+      R"({"id":"job-1","state":"running","checkpoints":[{"lineage":1,"step":20},)"
+      R"({"lineage":1,"step":40}]})";
   std::function<void(const std::string& file, http::Response& response)> change_;
   int asked_ = 0;
   std::vector<std::string> changes_;
@@ -191,7 +195,7 @@ TEST_F(ClusterFilesTest, WhatThereIsNotIsSaid) {
   EXPECT_THAT(std::string(Export("job-1@30").message()),
               HasSubstr("job job-1 holds no checkpoint of step 30; there are those of 20, 40"));
   EXPECT_THAT(std::string(Export("job-1@worst").message()), HasSubstr("there are best"));
-  job_ = R"({"id":"job-1","state":"running","checkpoints":[]})";
+  has_any_ = false;
   const absl::Status none = Export("job-1");
   EXPECT_TRUE(absl::IsNotFound(none));
   EXPECT_EQ(none.message(), "job job-1 has no checkpoint yet");
@@ -368,6 +372,64 @@ TEST_F(ClusterFilesTest, CheckpointsAreListedShownAndVerifiedAsOfAFolder) {
   EXPECT_EQ(Said()["checkpoints"][1]["sound"], true);
   EXPECT_TRUE(Do(Verb::kVerify, "job-1", [](auto& given) { given.step = "40"; }).ok());
   EXPECT_TRUE(changes_.empty());
+}
+
+// The same of a folder and of a cluster: the state is whole, and what stands beside it is not.
+TEST_F(ClusterFilesTest, ANameOrAMeasureThatCannotBeReadIsDamage) {
+  using Verb = CheckpointsArguments::Verb;
+  const auto in_folder = [&](Verb verb, const std::string& step) {
+    CheckpointsArguments arguments;
+    arguments.verb = verb;
+    arguments.checkpoints = jobs_ + "/job-1";
+    arguments.step = step;
+    arguments.json = true;
+    out_.str("");
+    const auto nowhere = [](const auto&...) { return absl::InternalError("nothing goes"); };
+    return Checkpoints(arguments, nowhere, nowhere, out_);
+  };
+  const LineageNumber lineage(1);
+  ASSERT_TRUE(in_folder(Verb::kVerify, "").ok());
+  ASSERT_TRUE(Do(Verb::kVerify, "job-1").ok());
+  ASSERT_TRUE(files_->Replace(MeasureFileOf(lineage, Step(40)), "validation.loss").ok());
+  ASSERT_TRUE(files_->Replace(KeptFileOf(lineage, Step(20)), "b\nst").ok());
+  for (const bool of_cluster : {false, true}) {
+    const absl::Status damaged =
+        of_cluster ? Do(Verb::kVerify, "job-1") : in_folder(Verb::kVerify, "");
+    EXPECT_TRUE(absl::IsDataLoss(damaged)) << damaged;
+    EXPECT_THAT(std::string(damaged.message()), HasSubstr("step-20/checkpoint.kept"));
+    const auto all = Said()["checkpoints"];
+    ASSERT_EQ(all.size(), 2u);
+    EXPECT_THAT(all[0].value("why", ""), HasSubstr("step-20/checkpoint.kept"));
+    EXPECT_THAT(all[1].value("why", ""), HasSubstr("step-40/checkpoint.measure"));
+  }
+  ASSERT_TRUE(in_folder(Verb::kList, "").ok());
+  EXPECT_THAT(Said()["checkpoints"][0]["damaged"][0].get<std::string>(),
+              HasSubstr("step-20/checkpoint.kept"));
+  const absl::Status may_have_it = in_folder(Verb::kShow, "best");
+  EXPECT_TRUE(absl::IsDataLoss(may_have_it)) << may_have_it;
+  const absl::Status has_a_name = in_folder(Verb::kDelete, "20");
+  EXPECT_TRUE(absl::IsFailedPrecondition(has_a_name)) << has_a_name;
+  EXPECT_THAT(std::string(has_a_name.message()), HasSubstr("by a name that cannot be read"));
+}
+
+// Whoever shows it and whoever reads its state take the same one.
+TEST_F(ClusterFilesTest, WhereTheNewestIsIncompleteTheOneBeforeIsTaken) {
+  const std::string segment = files_->PathOf(SegmentFile(LineageNumber(1), Step(40), "w0"));
+  std::filesystem::resize_file(segment, 100);
+  CheckpointsArguments arguments;
+  arguments.verb = CheckpointsArguments::Verb::kShow;
+  arguments.checkpoints = jobs_ + "/job-1";
+  arguments.json = true;
+  ASSERT_TRUE(Checkpoints(arguments, nullptr, nullptr, out_).ok());
+  EXPECT_EQ(Said()["step"], 20);
+  const auto found = FindCheckpoint(arguments);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->manifest, "lineage-1-step-20/checkpoint.manifest");
+  EXPECT_THAT(found->note, HasSubstr("that of step 40 is newer and passed over"));
+  arguments.step = "40";
+  const absl::Status asked = FindCheckpoint(arguments).status();
+  EXPECT_TRUE(absl::IsDataLoss(asked)) << asked;
+  EXPECT_THAT(std::string(asked.message()), HasSubstr("step 40 is not complete"));
 }
 
 TEST_F(ClusterFilesTest, KeepingAndDeletingAreAskedOfTheCoordinator) {

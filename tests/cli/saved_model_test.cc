@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -53,11 +54,89 @@ SurveyedCheckpoint Measured(int64_t step, const std::string& keep, double value,
 
 TEST(BestIn, IsByTheRuleOfTheNewestAndWhole) {
   const std::string rule = "{\"best\":\"validation.loss\"}";
-  EXPECT_EQ(BestIn({Measured(2, rule, 3), Measured(4, rule, 2), Measured(6, rule, 4)}), 1u);
-  EXPECT_EQ(BestIn({Measured(2, rule, 3), Measured(4, rule, 2, "torn"), Measured(6, rule, 4)}), 0u);
-  EXPECT_EQ(BestIn({Measured(2, rule, 3), Measured(4, "3", 2)}), std::nullopt);
-  EXPECT_EQ(BestIn({Measured(2, "3", 3), Measured(4, rule, 5)}), 0u);
-  EXPECT_EQ(BestIn({}), std::nullopt);
+  const auto best = [](const std::vector<SurveyedCheckpoint>& all) { return BestIn(all).value(); };
+  EXPECT_EQ(best({Measured(2, rule, 3), Measured(4, rule, 2), Measured(6, rule, 4)}), 1u);
+  EXPECT_EQ(best({Measured(2, rule, 3), Measured(4, rule, 2, "torn"), Measured(6, rule, 4)}), 0u);
+  EXPECT_EQ(best({Measured(2, rule, 3), Measured(4, "3", 2)}), std::nullopt);
+  EXPECT_EQ(best({Measured(2, "3", 3), Measured(4, rule, 5)}), 0u);
+  EXPECT_EQ(best({}), std::nullopt);
+}
+
+// Whose measure cannot be read may be better than all others.
+SurveyedCheckpoint Unread(SurveyedCheckpoint one) {
+  one.measure.reset();
+  one.measure_read = absl::DataLossError("the measure is torn");
+  return one;
+}
+
+TEST(BestIn, NobodyKnowsItWhereAMeasureCannotBeRead) {
+  const std::string rule = "{\"best\":\"validation.loss\"}";
+  const std::vector<SurveyedCheckpoint> all = {Measured(2, rule, 3), Unread(Measured(4, rule, 2))};
+  EXPECT_TRUE(absl::IsDataLoss(BestIn(all).status()));
+  const absl::Status refused = ChooseOf(all, "folder", "best").status();
+  EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("nobody knows which checkpoint is 'best': the measure is torn"));
+  EXPECT_EQ(ChooseOf(all, "folder", "4").value().index, 1u) << "a step is a step";
+  EXPECT_EQ(ChooseOf(all, "folder", "").value().index, 1u);
+  EXPECT_EQ(BestIn({Measured(2, "3", 3), Unread(Measured(4, "3", 2))}).value(), std::nullopt)
+      << "no job asks for it";
+  EXPECT_EQ(BestIn({Measured(2, rule, 3), Unread(Measured(4, rule, 2, "torn"))}).value(), 0u)
+      << "what is incomplete is not the best";
+}
+
+TEST(ChooseOf, ANameThatCannotBeReadMayBeTheOneThatIsMeant) {
+  std::vector<SurveyedCheckpoint> all = {Measured(2, "3", 3), Measured(4, "3", 2)};
+  all[0].name_read = absl::DataLossError("the name is torn");
+  EXPECT_TRUE(absl::IsDataLoss(ChooseOf(all, "folder", "good").status()));
+  EXPECT_TRUE(absl::IsDataLoss(ChooseOf(all, "folder", "best").status()));
+  all[1].name = "good";
+  EXPECT_EQ(ChooseOf(all, "folder", "good").value().index, 1u);
+}
+
+TEST(ChooseOf, TheNewestIsThatWhichIsWholeAndWhatIsPassedOverIsSaid) {
+  const auto whole = ChooseOf({Measured(2, "3", 3), Measured(4, "3", 2)}, "folder", "");
+  EXPECT_EQ(whole.value().index, 1u);
+  EXPECT_EQ(whole->note, "");
+  const std::vector<SurveyedCheckpoint> torn = {Measured(2, "3", 3), Measured(4, "3", 2, "torn"),
+                                                Measured(6, "3", 2, "it has no manifest")};
+  const auto older = ChooseOf(torn, "folder", "");
+  EXPECT_EQ(older.value().index, 0u);
+  EXPECT_EQ(older->note,
+            "the checkpoint of step 2 is taken; that of step 6 is newer and passed over: it has no "
+            "manifest (and 1 more)");
+  EXPECT_EQ(ChooseOf({torn[1]}, "folder", "").value().index, 0u) << "whoever reads it says why not";
+}
+
+TEST(ChooseOf, OfAClusterItIsTheNewestThatTheJobWouldGoOnFrom) {
+  const auto saved = [](int64_t step, bool complete, bool left_out) {
+    SavedCheckpointAnswer one;
+    one.lineage = 1;
+    one.step = step;
+    one.complete = complete;
+    one.left_out = left_out;
+    return one;
+  };
+  const auto chosen =
+      ChooseOf({saved(2, true, false), saved(4, true, true), saved(6, false, false)}, "job a", "");
+  EXPECT_EQ(chosen.value().index, 0u);
+  EXPECT_THAT(chosen->note, HasSubstr("that of step 6 is newer and passed over"));
+  EXPECT_EQ(ChooseOf({saved(2, true, true), saved(6, false, false)}, "job a", "").value().index, 0u)
+      << "there is no other";
+}
+
+TEST(CheckpointFolderOf, AFileIsNoFolder) {
+  const std::string file = testing::TempDir() + "a-file-and-no-folder";
+  std::ofstream(file) << "x";
+  for (const std::string& path : {file, file + "/below"}) {
+    const absl::Status by_folder = CheckpointFolderOf({.checkpoints = path}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(by_folder)) << by_folder;
+    EXPECT_THAT(std::string(by_folder.message()), HasSubstr("--checkpoints: '" + path));
+    const absl::Status by_run = CheckpointFolderOf({.job = "a", .dir = path}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(by_run)) << by_run;
+    EXPECT_THAT(std::string(by_run.message()), HasSubstr("--dir: '" + path));
+  }
+  EXPECT_TRUE(CheckpointFolderOf({.checkpoints = file + "-that-is-not-there"}).ok());
 }
 
 TEST(ChoosePlace, WhatIsNotThereIsAnsweredByWhatIs) {

@@ -230,6 +230,45 @@ TEST_F(CheckpointsTest, ShowAndVerifyTellWhatIsThere) {
   EXPECT_EQ(Do("verify", "10").code, 0);
 }
 
+TEST_F(CheckpointsTest, WhatStandsBesideAStateIsVerifiedToo) {
+  const TrainRun run = Run(8, "2");
+  ASSERT_EQ(run.exit_code, 0) << run.Trace();
+  const std::string file = absl::StrCat(dir_, "/checkpoints/", run.result.value("job", ""),
+                                        "/lineage-1-step-8/checkpoint.measure");
+  std::ofstream(file) << "validation.loss much\n";
+  const Answer damaged = Ask({"checkpoints", "verify", "--dir", dir_});
+  EXPECT_EQ(damaged.code, kExitBadData) << damaged.text;
+  EXPECT_THAT(damaged.text, HasSubstr(file));
+  std::filesystem::remove(file);
+  EXPECT_EQ(Ask({"checkpoints", "verify", "--dir", dir_}).code, 0);
+  for (const char* reserved : {"latest", "never"}) {
+    const Answer refused = Do("keep", "8", {"--name", reserved});
+    EXPECT_EQ(refused.code, kExitBadConfiguration) << refused.text;
+    EXPECT_THAT(refused.text, HasSubstr("neither latest nor never"));
+  }
+}
+
+TEST_F(CheckpointsTest, AFileIsNoFolderOfCheckpoints) {
+  const std::string file = folder_ / "a-file";
+  std::ofstream(file) << "x";
+  const std::vector<std::vector<std::string>> all = {
+      {"checkpoints", "list"},
+      {"checkpoints", "show"},
+      {"checkpoints", "verify"},
+      {"checkpoints", "delete", "--step", "8"},
+      {"checkpoints", "keep", "--name", "mine"},
+      {"export", "-o", folder_ / "w.safetensors"},
+      {"export", "--format", "libtorch", "-o", folder_ / "w.pt"},
+      {"evaluate"},
+      {"generate"}};
+  for (std::vector<std::string> words : all) {
+    words.insert(words.end(), {"--checkpoints", file});
+    const Answer refused = Ask(words);
+    EXPECT_EQ(refused.code, kExitBadConfiguration) << words.front() << ": " << refused.text;
+    EXPECT_THAT(refused.text, HasSubstr("--checkpoints: '" + file + "' is no folder")) << words[1];
+  }
+}
+
 TEST_F(CheckpointsTest, NothingIsDeletedUnderAJobThatRuns) {
   Answer refused, kept, refused_by_folder;
   const auto delete_by_folder = [&] {
