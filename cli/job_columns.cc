@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "cli/format.h"
 #include "lib/base/printable.h"
+#include "lib/base/status.h"
 #include "lib/config/field_error.h"
 #include "lib/domain/best_state.h"
 #include "lib/wire/job_codec.h"
@@ -152,6 +154,17 @@ absl::Status CheckJobColumn(const std::string& option, const std::string& name) 
                    "validation.METRIC for each metric that it measures, as in validation.loss"));
 }
 
+absl::Status CheckJobColumns(const std::string& option, const std::vector<std::string>& columns) {
+  std::set<std::string> seen;
+  for (const std::string& column : columns) {
+    MUSTER_RETURN_IF_ERROR(CheckJobColumn(option, column));
+    if (!seen.insert(column).second)
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, ": '", Cut(Printable(column)), "' is named twice; name it once"));
+  }
+  return absl::OkStatus();
+}
+
 JobRow RowOf(const JobAnswer& job, const std::vector<std::string>& columns,
              const std::string& sort) {
   JobRow row;
@@ -173,9 +186,11 @@ void SortRows(std::vector<JobRow>& rows, bool is_reverse) {
 }
 
 std::string RowsTable(const std::vector<std::string>& columns, const std::vector<JobRow>& rows) {
+  std::vector<std::string> head;
   std::vector<size_t> widths;
   for (size_t i = 0; i < columns.size(); ++i) {
-    size_t width = ColumnsOf(columns[i]);
+    head.push_back(Printable(columns[i]));
+    size_t width = ColumnsOf(head.back());
     for (const JobRow& row : rows) width = std::max(width, ColumnsOf(row.cells[i]));
     widths.push_back(width);
   }
@@ -187,7 +202,7 @@ std::string RowsTable(const std::vector<std::string>& columns, const std::vector
       table += is_last ? "\n" : std::string(widths[i] - ColumnsOf(cells[i]) + 2, ' ');
     }
   };
-  append(columns);
+  append(head);
   for (const JobRow& row : rows) append(row.cells);
   return table;
 }

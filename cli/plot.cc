@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -77,11 +78,16 @@ absl::Status CheckPlot(const RemoteArguments& arguments) {
     return absl::InvalidArgumentError(
         absl::StrCat("-o: ", Cut(Printable(arguments.output)),
                      " is to end in .svg or .html, which says what is made"));
-  for (const std::string& name : arguments.series)
+  std::set<std::string> seen;
+  for (const std::string& name : arguments.series) {
     if (!IsHistorySeries(name))
       return absl::InvalidArgumentError(absl::StrCat(
           "--series: there is no '", Cut(Printable(name)), "'; there are ",
           Join(HistorySeriesNames()), ", and validation.METRIC of jobs that measure it"));
+    if (!seen.insert(name).second)
+      return absl::InvalidArgumentError(
+          absl::StrCat("--series: '", Cut(Printable(name)), "' is named twice; name it once"));
+  }
   return absl::OkStatus();
 }
 

@@ -146,8 +146,7 @@ absl::StatusOr<int> ListColumns(const RemoteArguments& arguments, const RestClie
       arguments.columns.empty()
           ? std::vector<std::string>{"job", "state", "step", "loss", "workers"}
           : arguments.columns;
-  for (const std::string& column : columns)
-    MUSTER_RETURN_IF_ERROR(CheckJobColumn("--columns", column));
+  MUSTER_RETURN_IF_ERROR(CheckJobColumns("--columns", columns));
   if (!arguments.sort.empty()) MUSTER_RETURN_IF_ERROR(CheckJobColumn("--sort", arguments.sort));
   std::vector<JobRow> rows;
   std::string page_token;

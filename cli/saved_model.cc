@@ -22,6 +22,9 @@
 namespace muster::cli {
 namespace {
 
+// The worker gets it as a word of its command, which systems bound.
+constexpr size_t kMostPromptBytes = 64 << 10;
+
 std::optional<int64_t> StepIn(const std::string& which) {
   int64_t step = 0;
   return ParseDigits(which, &step) ? std::optional(step) : std::nullopt;
@@ -267,6 +270,9 @@ absl::StatusOr<WorkerCommand> EvaluateCommand(const EvaluateArguments& evaluate,
 absl::StatusOr<WorkerCommand> GenerateCommand(const GenerateArguments& generate,
                                               const std::vector<std::string>& plugins,
                                               const CheckpointFinder& find) {
+  if (generate.prompt.size() > kMostPromptBytes)
+    return absl::InvalidArgumentError(absl::StrCat("--prompt: has ", generate.prompt.size(),
+                                                   " bytes; allowed: at most ", kMostPromptBytes));
   MUSTER_ASSIGN_OR_RETURN(WorkerCommand command, CommandOf("generate", generate, plugins, find));
   command.words.insert(command.words.end(), {"--bytes", absl::StrCat(generate.bytes), "--seed",
                                              absl::StrCat(generate.seed)});

@@ -278,6 +278,17 @@ TEST_F(ClusterFilesTest, ItIsOnlyRead) {
   EXPECT_EQ(asked_, 0);
 }
 
+TEST_F(ClusterFilesTest, APromptThatNoWordCanHoldIsRefused) {
+  GenerateArguments generate;
+  generate.job = "job-1";
+  generate.prompt = std::string(64 << 10, '\xff');
+  EXPECT_TRUE(GenerateCommand(generate, {}, Finder()).ok());
+  generate.prompt += "x";
+  const absl::Status refused = GenerateCommand(generate, {}, Nowhere).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+  EXPECT_EQ(refused.message(), "--prompt: has 65537 bytes; allowed: at most 65536");
+}
+
 // A worker sees no folder and has no token: it asks the process that has started it.
 TEST_F(ClusterFilesTest, AWorkerReadsWhatItsCommandServes) {
   EvaluateArguments evaluate;

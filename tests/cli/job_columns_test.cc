@@ -77,6 +77,18 @@ TEST(JobColumnsTest, WhatWasMeasuredLastIsAColumn) {
   EXPECT_THAT(InOrderOf("validation.loss", jobs), ElementsAre("better", "worse", "none", "bad"));
 }
 
+TEST(JobColumnsTest, AColumnIsNamedOnceAndItsHeadIsPrintable) {
+  EXPECT_TRUE(CheckJobColumns("--columns", {"job", "loss", "spec.batch"}).ok());
+  EXPECT_EQ(CheckJobColumns("--columns", {"job", "loss", "job"}).message(),
+            "--columns: 'job' is named twice; name it once");
+  EXPECT_THAT(std::string(CheckJobColumns("--columns", {"job", "los"}).message()),
+              HasSubstr("there is no column 'los'"));
+  const std::vector<std::string> columns = {"job", "validation.\x1b[31m\xff"};
+  const std::string table = RowsTable(columns, {RowOf(Job("a", 1), columns, "")});
+  EXPECT_EQ(table.find('\x1b'), std::string::npos) << table;
+  EXPECT_EQ(table.find('\xff'), std::string::npos) << table;
+}
+
 TEST(JobColumnsTest, AColumnThatThereIsNotIsNamedWithThoseThatThereAre) {
   EXPECT_TRUE(CheckJobColumn("--columns", "loss").ok());
   for (const char* field :

@@ -175,6 +175,9 @@ TEST_F(PlotTest, WhatThereIsNotIsSaid) {
   odd.series = {"los"};
   EXPECT_EQ(Run(odd, {}), 64);
   EXPECT_THAT(err_.str(), HasSubstr("--series: there is no 'los'; there are loss, "));
+  odd.series = {"loss", "validation.loss", "loss"};
+  EXPECT_EQ(Run(odd, {}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("--series: 'loss' is named twice"));
   EXPECT_NE(Run(a, {}), 0);
   EXPECT_THAT(err_.str(), HasSubstr("no such job"));
   odd = a;
