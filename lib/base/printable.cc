@@ -11,6 +11,10 @@
 namespace muster {
 namespace {
 
+constexpr absl::string_view kMore = "...";
+
+bool IsWithinCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
 // Of the well-formed character that `text` is.
 char32_t CodeOf(absl::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
@@ -93,10 +97,18 @@ std::string PrintableJson(absl::string_view json) {
 
 std::string Cut(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
-  constexpr absl::string_view kMore = "...";
   size_t end = most - kMore.size();
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  while (end > 0 && IsWithinCharacter(text[end])) --end;
   return absl::StrCat(text.substr(0, end), kMore);
+}
+
+std::string CutMiddle(absl::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  const size_t kept = most - kMore.size();
+  size_t end = kept / 2, begin = text.size() - kept / 2;
+  while (end > 0 && IsWithinCharacter(text[end])) --end;
+  while (begin < text.size() && IsWithinCharacter(text[begin])) ++begin;
+  return absl::StrCat(text.substr(0, end), kMore, text.substr(begin));
 }
 
 std::string AsciiText(absl::string_view text) {

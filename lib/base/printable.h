@@ -27,6 +27,11 @@ std::string PrintableJson(absl::string_view json);
 // At most `most` bytes of UTF-8, with "..." at the end of what was longer. `most` is at least 3.
 std::string Cut(absl::string_view text, size_t most = kMostShownBytes);
 
+// A path, such as that of a field, which is told by its two ends: at most `most` bytes of UTF-8, of
+// what was longer with "..." in its middle. `most` is at least 3.
+inline constexpr size_t kMostPathBytes = 160;
+std::string CutMiddle(absl::string_view text, size_t most = kMostPathBytes);
+
 // Printable ASCII, all else escaped, at most kMostShownBytes: as HTTP/2 metadata must be.
 std::string AsciiText(absl::string_view text);
 

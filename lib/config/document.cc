@@ -27,7 +27,9 @@ namespace {
 using nlohmann::json;
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
-constexpr size_t kMaxDepth = 64;
+// Layers may be nested in 32 levels, each of which takes four of these where it is written out in
+// full: parallel, branches, the list of them and that of its layers.
+constexpr size_t kMaxDepth = 160;
 constexpr int kNoLine = 0;
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
@@ -58,7 +60,8 @@ class Builder {
   absl::Status Key(std::string key, int line) {
     Level& level = open_.back();
     if (key.empty())
-      return FieldError(PlaceOf(line), "", "the key \"\" is empty; write the name of a field");
+      return FieldError(PlaceOf(line), NextField(),
+                        "the key \"\" is empty; write the name of a field");
     if (level.value.contains(key)) {
       level.key = std::move(key);
       return FieldError(PlaceOf(line), NextField(), "occurs twice; keep one of them");
@@ -420,10 +423,8 @@ std::optional<absl::int128> AsWhole(const json& value) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     absl::int128 number;
-    if (!text.empty() &&
-        (absl::ascii_isdigit(static_cast<unsigned char>(text[0])) || text[0] == '-') &&
-        absl::SimpleAtoi(text, &number))
-      return number;
+    // As it is written back alone: "-0", "007" and "7 " are no numbers that a program writes.
+    if (absl::SimpleAtoi(text, &number) && ToText(number) == text) return number;
   }
   return std::nullopt;
 }

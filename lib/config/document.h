@@ -24,9 +24,9 @@ struct Document {
   Place places;        // of `root`; JSON has none
 };
 
-// One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 64 levels, keys that are
-// empty or occur twice, anchors and aliases, non-finite numbers, control characters, text that is
-// not UTF-8, quotes that are not closed.
+// One YAML 1.2 document (core schema). Refused: more than 1 MiB, more than 160 levels, keys that
+// are empty or occur twice, anchors and aliases, non-finite numbers, control characters, text that
+// is not UTF-8, quotes that are not closed.
 absl::StatusOr<Document> ParseYamlDocument(absl::string_view text, absl::string_view source);
 
 // The same for JSON; also refused: a byte order mark and anything after the value. Without lines.
@@ -64,7 +64,7 @@ absl::StatusOr<std::string> ReadChoice(const Document& document, absl::string_vi
 absl::StatusOr<bool> ReadSwitch(const Document& document, absl::string_view field,
                                 const nlohmann::json& value);  // true or false
 // A whole number as a number (also 1e6) or, as protobuf's JSON writes 64-bit numbers, as decimal
-// text.
+// text, in the one way in which it does: not "-0", nor "007".
 absl::StatusOr<absl::int128> ReadWhole(const Document& document, absl::string_view field,
                                        const nlohmann::json& value, absl::int128 min,
                                        absl::int128 max);

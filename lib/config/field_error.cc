@@ -37,7 +37,8 @@ absl::Status FieldError(absl::string_view place, absl::string_view field,
   std::string text;
   if (!place.empty()) absl::StrAppend(&text, place, ": ");
   if (!field.empty())
-    absl::StrAppend(&text, Cut(absl::Utf8SafeCHexEscape(field.substr(0, kMostShownBytes))), ": ");
+    absl::StrAppend(&text, CutMiddle(absl::Utf8SafeCHexEscape(field.substr(0, kMostShownBytes))),
+                    ": ");
   absl::Status status = absl::InvalidArgumentError(absl::StrCat(text, message));
   if (!field.empty()) status.SetPayload(kFieldUrl, absl::Cord(Cut(field)));
   return status;

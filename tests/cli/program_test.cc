@@ -2,15 +2,10 @@
 // killed.
 #include "tests/support/program.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -22,6 +17,7 @@
 #include "gtest/gtest.h"
 #include "lib/base/version.h"
 #include "tests/support/json_lines.h"
+#include "tests/support/terminal.h"
 #include "tests/support/text_of.h"
 
 namespace muster {
@@ -181,46 +177,6 @@ TEST(MusterTest, WhatIsWrongWithTheCoordinatorsCommandLineIsALineOfItsLog) {
   EXPECT_EQ(refused.End(), 64);
   EXPECT_EQ(LineThatIsNoJson(refused.output()), "");
   EXPECT_THAT(refused.output(), HasSubstr(R"("level":"error","program":"muster-coordinator")"));
-}
-
-struct Shown {
-  int exit_code = -1;
-  std::string text;
-};
-
-// What the program writes to a terminal of that kind.
-Shown OnATerminal(std::vector<std::string> command, const char* term) {
-  Shown shown;
-  const int ours = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
-  std::array<char, 64> name{};
-  if (ours < 0 || grantpt(ours) != 0 || unlockpt(ours) != 0 ||
-      ptsname_r(ours, name.data(), name.size()) != 0)
-    return shown;
-  const int theirs = open(name.data(), O_RDWR | O_NOCTTY | O_CLOEXEC);
-  std::vector<char*> words;
-  for (std::string& word : command) words.push_back(word.data());
-  words.push_back(nullptr);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    setenv("TERM", term, 1);
-    dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), 0);
-    dup2(theirs, 1);
-    dup2(theirs, 2);
-    execv(words[0], words.data());
-    _exit(127);
-  }
-  close(theirs);
-  std::array<char, 4096> buffer{};
-  pollfd wait{.fd = ours, .events = POLLIN, .revents = 0};
-  while (poll(&wait, 1, kWaitMilliseconds) == 1) {
-    const ssize_t n = read(ours, buffer.data(), buffer.size());
-    if (n <= 0) break;  // it has ended
-    shown.text.append(buffer.data(), static_cast<size_t>(n));
-  }
-  close(ours);
-  int status = 0;
-  if (waitpid(pid, &status, 0) == pid && WIFEXITED(status)) shown.exit_code = WEXITSTATUS(status);
-  return shown;
 }
 
 // It cannot go back in a line, so that progress is lines of their own, as in a file.

@@ -46,8 +46,13 @@ std::string ScriptSpec(const std::string& rows, const std::string& file = "net.p
                       ", loss: mse}\n", Rows(rows));
 }
 
-void SaveScript(const std::string& file, int inputs, int seed = 1) {
-  Program save({MUSTER_SAVE_SCRIPT, file, absl::StrCat(inputs), absl::StrCat(seed)});
+// `forward`: what it does; empty: as save_script has it.
+void SaveScript(const std::string& file, int inputs, int seed = 1,
+                const std::string& forward = "") {
+  std::vector<std::string> words = {MUSTER_SAVE_SCRIPT, file, absl::StrCat(inputs),
+                                    absl::StrCat(seed)};
+  if (!forward.empty()) words.push_back(forward);
+  Program save(words);
   ASSERT_EQ(save.End(), 0) << save.output();
 }
 
@@ -420,6 +425,38 @@ TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {
     const TrainRun run = Train({.spec = bad.spec, .dir = folder / bad.name, .plugins = plugins});
     EXPECT_EQ(run.exit_code, kExitBadConfiguration) << run.Trace();
     EXPECT_THAT(run.result.value("reason", ""), HasSubstr(bad.says)) << run.Trace();
+  }
+}
+
+// Nothing of it may go on without end: a person waits, and may be on a machine of others.
+TEST(ModelTasksRunTest, ACheckOfAScriptThatNeverReturnsOrHasNoMemoryNamesItsFile) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins";
+  std::filesystem::create_directory(plugins);
+  const std::string file = plugins + "/net.pt";
+  const std::string spec = folder / "job.yaml";
+  WriteFile(spec, absl::StrCat(ScriptSpec(folder / "rows.csv"), "thread_patience: 5\n"));
+  constexpr char kReturn[] = "    return torch.matmul(torch.matmul(x, self.first), self.last)\n";
+  const struct {
+    const char* forward;
+    std::string says;
+  } cases[] = {
+      {"    while x.numel() > 0:\n        x = torch.relu(x)\n",
+       absl::StrCat(" s in task torchscript with ", file, ": its constructor, a first pass")},
+      {"    while self.training:\n        x = torch.relu(x)\n",
+       absl::StrCat(" s in a pass through the model of task torchscript with ", file, ": it has")},
+      {"    x = x + torch.ones([288230376151711744]).sum()\n",
+       absl::StrCat("task torchscript with ", file, ": LibTorch is out of memory: ")},
+      {"    if self.training:\n        x = x + torch.ones([288230376151711744]).sum()\n",
+       absl::StrCat("task torchscript with ", file, ": LibTorch is out of memory: ")},
+  };
+  for (const auto& row : cases) {
+    SCOPED_TRACE(row.forward);
+    SaveScript(file, 2, 1, absl::StrCat("def forward(self, x):\n", row.forward, kReturn));
+    Program check({kMuster, "check", spec, "--plugins", plugins});
+    EXPECT_EQ(check.End(), kExitBadConfiguration) << check.output();
+    EXPECT_THAT(check.output(), HasSubstr(row.says));
+    EXPECT_EQ(check.output().find('\n'), check.output().size() - 1) << check.output();
   }
 }
 

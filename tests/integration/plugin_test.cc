@@ -12,6 +12,7 @@
 #include "tests/integration/cluster.h"
 #include "tests/integration/jobs.h"
 #include "tests/support/program.h"
+#include "tests/support/terminal.h"
 #include "tests/worker/plugins/name_of.h"
 
 namespace muster::integration {
@@ -300,12 +301,17 @@ TEST(PluginTest, ATaskThatIsNeverMadeEndsItsWorkerAndACheck) {
             "name: odd\ntask: odd-module\nparameters: {does: is never made}\nbatch: 4\nlanes: 2\n"
             "steps: 2\nrestarts: 0\nthread_patience: 5\n");
   const std::string says = absl::StrCat(" s in task odd-module of plug-in ", plugins,
-                                        "/odd_module.so: its constructor, or what it prepares, has "
-                                        "not returned");
+                                        "/odd_module.so: its constructor, a first pass through its "
+                                        "model or what it prepares has not returned");
   Program check({kMuster, "check", spec, "--plugins", plugins});
-  EXPECT_EQ(check.End(), kExitFailed) << check.output();
+  EXPECT_EQ(check.End(), kExitBadConfiguration) << check.output();
   EXPECT_THAT(check.output(),
               AllOf(HasSubstr("muster check: nothing has gone on for "), HasSubstr(says)));
+  const Shown shown = OnATerminal({kMuster, "check", spec, "--plugins", plugins}, "xterm");
+  EXPECT_EQ(shown.exit_code, kExitBadConfiguration) << shown.text;
+  EXPECT_THAT(shown.text, AllOf(HasSubstr("\rmaking the model of "),
+                                HasSubstr("\033[K\r\033[Kmuster check: nothing has gone on for ")))
+      << "who waits is told what is under way";
   Program train({kMuster, "train", spec, "--plugins", plugins, "--dir", folder / "job",
                  "--thread-patience", "5", "--lease", "0.5"});
   EXPECT_EQ(train.End(), kExitFailed) << train.output();

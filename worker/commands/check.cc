@@ -4,6 +4,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -62,8 +63,10 @@ CheckedInitial InitialOf(const TrainingSpec& training, const InitialValues& valu
 
 class Bench {
  public:
-  Bench(const JobSpec& spec, Task& task, std::vector<TensorSpec> phases, Layout layout)
-      : spec_(spec),
+  Bench(const JobSpec& spec, Task& task, std::vector<TensorSpec> phases, Layout layout,
+        std::function<void()> goes_on)
+      : goes_on_(std::move(goes_on)),
+        spec_(spec),
         training_(spec.training),
         runtime_(spec.runtime),
         phases_(std::move(phases)),
@@ -79,6 +82,7 @@ class Bench {
     MUSTER_RETURN_IF_ERROR(task_.Bind(layout_.ModelSpace()));
     program_ = MemoryNow().now;
     state_ = pool_.BorrowZeroed();
+    goes_on_();
     MUSTER_ASSIGN_OR_RETURN(const FirstState first, FirstState::Open(training_, task_));
     MUSTER_RETURN_IF_ERROR(first.Write(task_, layout_.ModelSpace(), Model()));
     if (first.values()) report.initial = InitialOf(training_, *first.values());
@@ -89,6 +93,7 @@ class Bench {
   // What the first weights measure.
   absl::Status Measure(LaneMeasures& measures, CheckReport& report) {
     MUSTER_RETURN_IF_ERROR(measures.Bind(layout_));
+    goes_on_();
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TaskMetricSum> sums,
                             measures.Probe(kProbedSamples, Model()));
     if (training_.validation.by_follower()) MUSTER_RETURN_IF_ERROR(TimeMeasure(measures, report));
@@ -108,6 +113,7 @@ class Bench {
   absl::Status TimeMeasure(LaneMeasures& measures, CheckReport& report) {
     const int64_t before = MemoryNow().now;
     ForgetPeak();
+    goes_on_();
     const auto begin = std::chrono::steady_clock::now();
     MUSTER_RETURN_IF_ERROR(measures.Probe(kProbedSamples, Model()).status());
     const uint64_t samples = measures.task().SampleCount();
@@ -240,6 +246,7 @@ class Bench {
   absl::StatusOr<LaneOutput> Run(LaneId lane, Step step = Step(0)) {
     const absl::Span<float> gradient = gradient_->all();
     std::fill(gradient.begin(), gradient.end(), 0.0F);
+    goes_on_();
     if (phases_.empty()) return runner_.Examine(step, lane, state_->all(), gradient);
     met_.clear();
     return runner_.Examine(step, lane, state_->all(), gradient, AloneIn(phases_, met_));
@@ -266,6 +273,7 @@ class Bench {
     }
     std::map<size_t, std::vector<float>> totals;
     while (const std::optional<LaneId> next = meeting.Next()) {
+      goes_on_();
       MUSTER_RETURN_IF_ERROR(meeting.Run(*next));
       for (const size_t phase : met_) {
         if (totals.count(phase) > 0 || !meeting.HaveAllBrought(phase)) continue;
@@ -289,6 +297,7 @@ class Bench {
 
   Fingerprint PrintOfGradient() const { return FingerprintOf(0, 0, 0, gradient_->all()); }
 
+  const std::function<void()> goes_on_;
   const JobSpec& spec_;
   const TrainingSpec& training_;
   const RuntimeSpec& runtime_;
@@ -385,7 +394,7 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   absl::StatusOr<Layout> layout = Layout::Make(tensors, ChunkBytes(spec.training));
   if (!layout.ok()) return absl::FailedPreconditionError(layout.status().message());
   MUSTER_RETURN_IF_ERROR(CheckMemoryOfMember(*layout, SlotCount(spec.training)));
-  Bench bench(spec, task, report.phases, *std::move(layout));
+  Bench bench(spec, task, report.phases, *std::move(layout), options.goes_on);
   MUSTER_RETURN_IF_ERROR(bench.Begin(report));
   if (measures != nullptr) MUSTER_RETURN_IF_ERROR(bench.Measure(*measures, report));
   MUSTER_RETURN_IF_ERROR(bench.RunLane(report));

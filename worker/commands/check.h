@@ -103,6 +103,8 @@ struct CheckReport {
 
 struct CheckOptions {
   int gradients = 0;  // entries of the gradient that are compared; 0: none
+  // Told before each piece of work that is the task's, on the thread that checks.
+  std::function<void()> goes_on = [] {};
 };
 
 // `task` is that of `spec`, which is complete; `measures` are those of a job with validation, else

@@ -20,6 +20,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/memory_cgroup.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
@@ -35,12 +36,13 @@
 #include "lib/wire/job_codec.h"
 #include "worker/commands/check.h"
 #include "worker/commands/check_text.h"
+#include "worker/commands/check_watch.h"
 #include "worker/commands/convert.h"
 #include "worker/commands/data.h"
 #include "worker/commands/data_text.h"
 #include "worker/commands/evaluate.h"
 #include "worker/commands/evaluate_text.h"
-#include "worker/commands/making_watch.h"
+#include "worker/commands/memory_of_process.h"
 #include "worker/commands/preparing_line.h"
 #include "worker/commands/saved_model.h"
 #include "worker/commands/task_text.h"
@@ -80,10 +82,15 @@ struct Words {
   LastWord last_word;
 };
 
+// For whoever has started this, whatever becomes of it.
+auto TellsItsCode(const Words& words) {
+  return [&words](const std::string& what) { words.last_word.Runs(what); };
+}
+
 // What a task prepares is told on a line.
 Preparing PreparingFor(const Words& words, PreparingLine& line) {
   Preparing preparing = line.TellsThis();
-  preparing.enters = [&words](const std::string& what) { words.last_word.Runs(what); };
+  preparing.enters = TellsItsCode(words);
   return preparing;
 }
 
@@ -92,9 +99,17 @@ int ExitCodeOfModel(const absl::Status& status) {
   return absl::IsNotFound(status) ? kExitBadConfiguration : ExitCodeOfTask(status);
 }
 
-// What a task throws in a lane is the model's fault, where no other worker could do better.
+// What a task throws in a lane is the model's fault, where no other worker could do better; so is
+// one that does not fit into memory.
 int ExitCodeOfCheck(const absl::Status& status) {
-  return absl::IsInternal(status) ? kExitBadConfiguration : ExitCodeOfModel(status);
+  return absl::IsInternal(status) || absl::IsResourceExhausted(status) ? kExitBadConfiguration
+                                                                       : ExitCodeOfModel(status);
+}
+
+// A task that is part of Muster prepares nothing: what it lacks is memory, and no room on a disk.
+int ExitCodeOfMaking(const TrainingSpec& training, const absl::Status& status) {
+  const bool is_memory = absl::IsResourceExhausted(status) && FindTask(training.task) != nullptr;
+  return is_memory ? kExitBadConfiguration : ExitCodeOfModel(status);
 }
 
 int Refuse(const char* command, const absl::Status& why, int code) {
@@ -138,25 +153,22 @@ absl::StatusOr<JobSpec> SpecOnInput() {
   return ParseJobJson(text, "standard input");
 }
 
-// Of a task that never comes back from its constructor.
+// Of a task that never comes back from its constructor, or from a pass through its model.
 auto EndsHung(const char* command, const Words& words) {
   return [command, &words](const std::string& why) {
     std::cerr << "muster " << command << ": " << PrintableLines(why) << std::endl;
     words.last_word.HasEnded();
-    std::_Exit(kExitFailed);
+    std::_Exit(kExitBadConfiguration);
   };
 }
 
 // Null: of a job without validation. `trained`: the task over the training data.
 absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const JobSpec& spec,
                                                          const MadeTask& trained,
-                                                         const Words& words) {
+                                                         const Words& words, CheckWatch& watch) {
   const TrainingSpec& training = spec.training;
   if (!training.validation.wanted()) return nullptr;
-  PreparingLine line;
-  MakingWatch watch(PatienceOf(spec.runtime), EndsHung(kCheck, words));
-  Preparing preparing = PreparingFor(words, line);
-  watch.WatchOver(preparing);
+  Preparing preparing = watch.Makes(TellsItsCode(words));
   preparing.known = trained.prepared;
   preparing.plugin = trained.plugin;
   absl::StatusOr<MadeTask> made =
@@ -165,33 +177,44 @@ absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const JobSpec& spec,
   return LaneMeasures::Make(std::move(made->task), training, trained.task->Tensors());
 }
 
+// Of an error, `code` is that with which the command ends.
+absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words, int& code) {
+  CheckWatch watch(spec.training.task, PatienceOf(spec.runtime), EndsHung(kCheck, words));
+  absl::StatusOr<MadeTask> made = MakeAnyTask(
+      spec.training, DataPart::kTraining, words.plugin_folders, watch.Makes(TellsItsCode(words)));
+  code = ExitCodeOfMaking(spec.training, made.status());
+  MUSTER_RETURN_IF_ERROR(made.status());
+  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(spec, *made, words, watch);
+  absl::Status measured = measures.status();
+  if (measured.ok() && *measures) measured = (*measures)->CheckBest(spec);
+  if (measured.ok() && *measures) measured = (*measures)->CheckSplit(*made->task);
+  code = ExitCodeOfCheck(measured);
+  MUSTER_RETURN_IF_ERROR(measured);
+  watch.RunsTheModel();
+  absl::StatusOr<CheckReport> report =
+      Check(spec, *made->task, measures->get(),
+            {.gradients = words.gradients, .goes_on = [&watch] { watch.GoesOn(); }});
+  code = ExitCodeOfCheck(report.status());
+  MUSTER_RETURN_IF_ERROR(report.status());
+  report->plugin = made->plugin;
+  if (!spec.training.data.paths.empty()) {
+    const absl::StatusOr<uint64_t> bytes = BytesOfFiles(spec.training.data);
+    code = ExitCodeOfModel(bytes.status());
+    MUSTER_RETURN_IF_ERROR(bytes.status());
+    report->bytes = *bytes;
+  }
+  return report;
+}
+
 int CheckJob(const Words& words) {
   const absl::StatusOr<JobSpec> spec = SpecOnInput();
   if (!spec.ok()) return Refuse(kCheck, spec.status(), kExitBadConfiguration);
   SetFloatEnvironment();
-  absl::StatusOr<MadeTask> made;
-  {
-    PreparingLine line;
-    MakingWatch watch(PatienceOf(spec->runtime), EndsHung(kCheck, words));
-    Preparing preparing = PreparingFor(words, line);
-    watch.WatchOver(preparing);
-    made = MakeAnyTask(spec->training, DataPart::kTraining, words.plugin_folders, preparing);
-  }
-  if (!made.ok()) return Refuse(kCheck, made.status(), ExitCodeOfModel(made.status()));
-  absl::StatusOr<std::unique_ptr<LaneMeasures>> measures = MeasuresOf(*spec, *made, words);
-  absl::Status measured = measures.status();
-  if (measured.ok() && *measures) measured = (*measures)->CheckBest(*spec);
-  if (measured.ok() && *measures) measured = (*measures)->CheckSplit(*made->task);
-  if (!measured.ok()) return Refuse(kCheck, measured, ExitCodeOfCheck(measured));
-  absl::StatusOr<CheckReport> report =
-      Check(*spec, *made->task, measures->get(), {.gradients = words.gradients});
-  if (!report.ok()) return Refuse(kCheck, report.status(), ExitCodeOfCheck(report.status()));
-  report->plugin = made->plugin;
-  if (!spec->training.data.paths.empty()) {
-    const absl::StatusOr<uint64_t> bytes = BytesOfFiles(spec->training.data);
-    if (!bytes.ok()) return Refuse(kCheck, bytes.status(), ExitCodeOfModel(bytes.status()));
-    report->bytes = *bytes;
-  }
+  // A plug-in may map more than there is; a model that is part of the job has no reason to.
+  if (FindTask(spec->training.task) != nullptr) LimitMemory(MemoryForUs() / 10 * 9);
+  int code = kExitDone;
+  const absl::StatusOr<CheckReport> report = CheckWatched(*spec, words, code);
+  if (!report.ok()) return Refuse(kCheck, report.status(), code);
   std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
   return report->problems.empty() ? kExitDone : kExitBadConfiguration;
 }

@@ -40,6 +40,11 @@ std::string Told(const TensorSpec& tensor) {
                       tensor.shape.empty() ? "one number" : absl::StrJoin(tensor.shape, " × "));
 }
 
+// A lack of memory says nothing of its own about whose model or data is too large.
+absl::Status NamedLack(const std::string& name, const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? Prefix(absl::StrCat("task ", name), status) : status;
+}
+
 // Where `again` first differs from `first`, which are not the same.
 std::string WhereTheyDiffer(const std::vector<TensorSpec>& first,
                             const std::vector<TensorSpec>& again) {
@@ -311,6 +316,7 @@ class Guarded final : public Task,
     } catch (...) {
       status = absl::InternalError(absl::StrCat("task ", name_, " throws what is no exception"));
     }
+    status = NamedLack(name_, status);
     if (FloatEnvironmentIsSet()) return status;
     SetFloatEnvironment();
     return absl::FailedPreconditionError(
@@ -332,7 +338,9 @@ class Guarded final : public Task,
 absl::StatusOr<std::unique_ptr<Guarded>> MakeUnchecked(
     const std::string& name, OnBadSample on_bad_sample, DataPart part,
     const std::function<absl::StatusOr<std::unique_ptr<Task>>()>& make) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Task> task, make());
+  absl::StatusOr<std::unique_ptr<Task>> made = make();
+  MUSTER_RETURN_IF_ERROR(NamedLack(name, made.status()));
+  std::unique_ptr<Task> task = *std::move(made);
   if (task == nullptr)
     return absl::FailedPreconditionError(
         absl::StrCat("task ", name, " is not made, without a reason"));
@@ -372,6 +380,8 @@ absl::StatusOr<std::unique_ptr<Task>> MakeGuarded(
                             MakeUnchecked(name, on_bad_sample, part, make));
     MUSTER_RETURN_IF_ERROR(task->Check());
     return task;
+  } catch (const TaskError& thrown) {
+    return NamedLack(name, thrown.status());
   } catch (...) {
     return StatusOfThrown(name, "when it is made");
   }

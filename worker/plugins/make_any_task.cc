@@ -90,6 +90,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
   const HashListening listening(muster_set_hash_listener, listener);
   MadeTask made;
   ModelFile file;
+  std::string task_and_file = info.name;  // for people
   if (info.Parameter("file") != nullptr) {
     const auto named = training.parameters.find("file");
     const auto* name =
@@ -106,14 +107,16 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
     }
     made.plugin = absl::StrCat(*name, " sha256:", found->hash);
     if (!IsOfThisJob(made, preparing)) return HasChanged(found->path);
-    preparing.enters(absl::StrCat("task ", info.name, " with ", found->path));
+    absl::StrAppend(&task_and_file, " with ", found->path);
     file = {found->path, std::move(found->bytes)};
   }
+  preparing.enters(absl::StrCat("task ", task_and_file));
   const auto make = [&] { return MakeTask(training, std::move(file), part, spool); };
   // What a job's model throws is the job's error.
   absl::StatusOr<std::unique_ptr<Task>> task =
-      BringsItsModel(info.name) ? MakeGuarded(info.name, training.data.on_bad_sample, make, part)
-                                : make();
+      BringsItsModel(info.name)
+          ? MakeGuarded(task_and_file, training.data.on_bad_sample, make, part)
+          : make();
   MUSTER_RETURN_IF_ERROR(task.status());
   made.task = *std::move(task);
   return made;

@@ -171,7 +171,8 @@ TaskParameter ParameterOf(const Part& part) {
 }
 
 absl::Status Wrong(const std::string& path, absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat("parameters.", path, ": ", what));
+  return absl::FailedPreconditionError(
+      absl::StrCat(CutMiddle(absl::StrCat("parameters.", path)), ": ", what));
 }
 
 std::string Told(const json& value) { return Cut(Printable(value.dump())); }

@@ -18,6 +18,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "lib/base/status.h"
 #include "muster/torch/named_loss.h"
 #include "worker/torch/flat_module.h"
 
@@ -91,7 +92,12 @@ class ScriptNetImpl final : public ::torch::nn::Module {
   at::Tensor forward(const std::vector<at::Tensor>& inputs) {
     // The optimizer of graphs may make another graph after the first runs, and a lane other bits.
     const ::torch::jit::GraphOptimizerEnabledGuard as_it_is(false);
-    const c10::IValue output = script_.forward({inputs.begin(), inputs.end()});
+    c10::IValue output;
+    const absl::Status ran = CatchTorch([&] {
+      output = script_.forward({inputs.begin(), inputs.end()});
+    });
+    // A lack of memory, wherever it shows, is named with the task and its file (MakeGuarded).
+    if (!ran.ok()) throw TaskError(absl::IsResourceExhausted(ran) ? ran : Prefix(name_, ran));
     TakeBack();
     if (!output.isTensor())
       Refuse(name_, absl::StrCat("forward returns a ", output.tagKind(),
@@ -124,6 +130,10 @@ class ScriptNetImpl final : public ::torch::nn::Module {
   void Add(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
     if (!names_.insert(name).second) return;
     if (tensors_.insert(tensor.unsafeGetTensorImpl()).second) CheckMemory(name, tensor);
+    if (tensor.numel() == 0)
+      Refuse(name_,
+             absl::StrCat("'", name, "' has the shape (", absl::StrJoin(tensor.sizes(), ", "),
+                          "), which holds no number; a tensor of a model has one or more"));
     if (is_parameter && tensor.requires_grad() && tensor.scalar_type() != at::kFloat)
       Refuse(name_,
              absl::StrCat("parameter '", name, "' is of type ", c10::toString(tensor.scalar_type()),

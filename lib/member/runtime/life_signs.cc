@@ -23,8 +23,9 @@ std::string WhyItHangs(const ThreadAge& hung, const std::string& runs) {
   if (runs.empty())
     return absl::StrFormat("its %s thread has stood still for %.0f s", hung.thread, hung.seconds);
   return absl::StrFormat(
-      "nothing has gone on for %.0f s in %s: its constructor, or what it prepares, has not "
-      "returned; where it needs so long, give the job a larger thread_patience",
+      "nothing has gone on for %.0f s in %s: its constructor, a first pass through its model or "
+      "what it prepares has not returned; where it needs so long, give the job a larger "
+      "thread_patience",
       hung.seconds, runs);
 }
 

@@ -51,6 +51,14 @@ TEST(Printable, WhatIsNotSeenIsWrittenOut) {
   }
 }
 
+TEST(Printable, OfALongPathBothEndsStay) {
+  EXPECT_EQ(CutMiddle("a.bc[0]", 7), "a.bc[0]");
+  EXPECT_EQ(CutMiddle("layers[0].size", 11), "laye...size");
+  EXPECT_EQ(CutMiddle("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6), "...");
+  EXPECT_EQ(CutMiddle(std::string(5000, 'x')).size(), kMostPathBytes - 1);
+  EXPECT_TRUE(IsUtf8(CutMiddle(Printable(std::string(5000, '\xff')))));
+}
+
 TEST(Printable, WhatIsLongerIsCutBetweenCharacters) {
   EXPECT_EQ(Cut("short", 5), "short");
   EXPECT_EQ(Cut("longer", 5), "lo...");

@@ -158,7 +158,7 @@ TEST(YamlDocument, TellsWhereABracketOpensThatIsNotClosed) {
   EXPECT_EQ(YamlError("{a: 1"), "a.yaml:1: the bracket {" + error);
   EXPECT_THAT(YamlError("[']', \"]\\\"]\", it's # ]\n"), HasSubstr("bracket [" + error));
   EXPECT_THAT(YamlError(std::string(100'000, '[')),
-              HasSubstr("more than 64 levels; make it flatter"));
+              HasSubstr("more than 160 levels; make it flatter"));
   EXPECT_EQ(YamlError("['[', \"[\"]: 1\n"),
             "a.yaml:1: a key must be text, not a list or a mapping");
 }
@@ -174,19 +174,20 @@ TEST(YamlDocument, TellsWhereAQuoteOpensThatIsNotClosed) {
     EXPECT_TRUE(ParseYamlDocument(text, "a.yaml").ok()) << text;
 }
 
-TEST(Document, AnEmptyKeyIsToldWithItsLine) {
+TEST(Document, AnEmptyKeyIsToldWithItsLineAndTheFieldThatHoldsIt) {
   const std::string error = "the key \"\" is empty; write the name of a field";
-  EXPECT_EQ(YamlError("a: 1\nb:\n  \"\": 1\n"), "a.yaml:3: " + error);
-  EXPECT_EQ(JsonError(R"({"a": {"": 1}})"), "body: " + error);
+  EXPECT_EQ(YamlError("\"\": 1\n"), "a.yaml:1: " + error);
+  EXPECT_EQ(YamlError("a: 1\nb:\n  \"\": 1\n"), "a.yaml:3: b: " + error);
+  EXPECT_EQ(JsonError(R"({"x": {"y": [{"": ""}]}})"), "body: x.y[0]: " + error);
 }
 
 TEST(Document, HasLimits) {
-  EXPECT_TRUE(ParseYamlDocument(Nested(64), "a.yaml").ok());
-  EXPECT_THAT(YamlError(Nested(65)), HasSubstr("more than 64 levels; make it flatter"));
-  EXPECT_THAT(YamlError(Nested(100'000)), HasSubstr("more than 64 levels; make it flatter"));
-  EXPECT_TRUE(ParseJsonDocument(Nested(64), "body").ok());
-  EXPECT_THAT(JsonError(Nested(65)), HasSubstr("more than 64 levels; make it flatter"));
-  EXPECT_THAT(JsonError(Nested(500'000)), HasSubstr("more than 64 levels; make it flatter"));
+  EXPECT_TRUE(ParseYamlDocument(Nested(160), "a.yaml").ok());
+  EXPECT_THAT(YamlError(Nested(161)), HasSubstr("more than 160 levels; make it flatter"));
+  EXPECT_THAT(YamlError(Nested(100'000)), HasSubstr("more than 160 levels; make it flatter"));
+  EXPECT_TRUE(ParseJsonDocument(Nested(160), "body").ok());
+  EXPECT_THAT(JsonError(Nested(161)), HasSubstr("more than 160 levels; make it flatter"));
+  EXPECT_THAT(JsonError(Nested(500'000)), HasSubstr("more than 160 levels; make it flatter"));
   const std::string mebibyte(1 << 20, ' ');
   EXPECT_TRUE(ParseJsonDocument("1" + mebibyte.substr(1), "body").ok());
   EXPECT_EQ(JsonError("1" + mebibyte),
@@ -304,8 +305,12 @@ TEST_F(ReadTest, WholeNumbers) {
   EXPECT_EQ(*read("12"), 12);
   EXPECT_EQ(ErrorOf(read(4097)), "a.yaml:3: f: 4097 is out of range; allowed: -3 to 4096");
   EXPECT_EQ(ErrorOf(read(1e25)), "a.yaml:3: f: 1e+25 is out of range; allowed: -3 to 4096");
-  for (const json& bad : {json(1.5), json("six"), json(" 1"), json("+1"), json(""), json(true),
-                          json(), json::array({1}), json::object(), json(1e300)})
+  EXPECT_EQ(*read("0"), 0);
+  EXPECT_EQ(*read("-3"), -3);
+  EXPECT_EQ(*read(-0.0), 0);
+  for (const json& bad :
+       {json(1.5), json("six"), json(" 1"), json("1 "), json("+1"), json("-0"), json("007"),
+        json(""), json(true), json(), json::array({1}), json::object(), json(1e300)})
     EXPECT_THAT(ErrorOf(read(bad)), HasSubstr(" is not a whole number; allowed: -3 to 4096"))
         << bad;
   EXPECT_EQ(
@@ -366,6 +371,10 @@ TEST(FieldError, CarriesTheFieldThroughPrefixes) {
   EXPECT_EQ(FieldOf(status), "data.paths[2]");
   EXPECT_EQ(FieldOf(absl::OkStatus()), "");
   EXPECT_EQ(FieldOf(FieldError("a.yaml", "", "is empty")), "");
+  const std::string deep = "a" + std::string(200, '[') + "b";
+  EXPECT_EQ(FieldError("", deep, "is odd").message(),
+            "a" + std::string(77, '[') + "..." + std::string(77, '[') + "b: is odd");
+  EXPECT_EQ(FieldOf(FieldError("", deep, "is odd")), deep);
   EXPECT_EQ(FieldError("", "a\nb", "is odd").message(), "a\\nb: is odd");
 }
 

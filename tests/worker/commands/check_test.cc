@@ -158,6 +158,29 @@ TEST(CheckTest, TellsOfModelDataStepsAndLane) {
   EXPECT_THAT(report.problems, IsEmpty());
 }
 
+// Whose lanes never return is found by it.
+class PullingCounted final : public Pulling {
+ public:
+  PullingCounted() : Pulling(Fault::kNone) {}
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    ++lanes;
+    EXPECT_EQ(told, lanes + 1) << "before each lane, and before the first weights";
+    return Pulling::RunLane(input, std::move(sink));
+  }
+
+  int lanes = 0;
+  int told = 0;
+};
+
+TEST(CheckTest, ItTellsThatItGoesOnBeforeEachLane) {
+  SetFloatEnvironment();
+  PullingCounted task;
+  const absl::Status checked =
+      Check(Spec(), task, nullptr, {.gradients = 3, .goes_on = [&task] { ++task.told; }}).status();
+  ASSERT_TRUE(checked.ok()) << checked;
+  EXPECT_GT(task.lanes, 2 + 2 * 3);
+}
+
 // A worker would refuse it, too, and no machine has so much.
 TEST(CheckTest, AModelThatMemoryDoesNotHoldIsRefusedWithBothAmounts) {
   Huge task;

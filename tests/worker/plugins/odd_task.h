@@ -21,6 +21,8 @@ class OddTask : public Task {
   explicit OddTask(const TaskOptions& options) : does_(options.Text("does")) {
     if (does_ == "throws when it is made") throw std::runtime_error("no luck");
     if (does_ == "throws a number") throw 7;
+    if (does_ == "has no memory when it is made")
+      throw TaskError(absl::ResourceExhaustedError("no room for the model"));
     if (does_ == "closes what is printed to") {
       close(STDOUT_FILENO);
       close(STDERR_FILENO);
@@ -58,6 +60,7 @@ class OddTask : public Task {
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     if (does_ == "throws in a lane") throw std::runtime_error("no lane");
     if (does_ == "finds bad data") return absl::DataLossError("rows.csv:7: no number");
+    if (does_ == "has no memory in a lane") return absl::ResourceExhaustedError("no room for it");
     if (does_ == "rounds otherwise") _mm_setcsr(_mm_getcsr() & ~0x8040u);
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
     if (does_ == "weighs too much") output.weight = std::numeric_limits<int64_t>::max();

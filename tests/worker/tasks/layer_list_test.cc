@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "lib/domain/job.h"
+#include "lib/wire/job_codec.h"
 
 namespace muster::worker {
 namespace {
@@ -112,11 +115,39 @@ TEST(LayerList, WhatIsWrongIsNamedByItsPath) {
   for (const auto& bad : cases) EXPECT_THAT(ErrorOf(bad.json), HasSubstr(bad.says)) << bad.json;
 }
 
+// As it stands in a job, so that no bound of the specification's comes first.
+std::string ErrorInJob(const std::string& layers) {
+  const absl::StatusOr<JobSpec> spec =
+      ParseJobJson(absl::StrCat(R"({"name": "a", "task": "layers", "batch": 2, "steps": 2,
+          "data": {"paths": ["/a"], "format": "csv", "label": "y"},
+          "parameters": {"loss": "mse", "layers": )",
+                                layers, "}}"),
+                   "a.json");
+  if (!spec.ok()) return std::string(spec.status().message());
+  return ErrorOf(std::get<std::string>(spec->training.parameters.at("layers")));
+}
+
 TEST(LayerList, LevelsAndLayersAreBounded) {
-  std::string deep = "[]", wide = "[\"relu\"";
-  for (int i = 0; i < 40; ++i) deep = absl::StrCat("[{\"residual\":", deep, "}]");
+  constexpr int kMostLevels = 32;
+  const struct {
+    const char* begin;
+    const char* end;
+  } forms[] = {{R"([{"residual":)", "}]"},
+               {R"([{"residual":{"layers":)", "}}]"},
+               {R"([{"parallel":[[],)", "]}]"},
+               {R"([{"parallel":{"join":"sum","branches":[[],)", "]}}]"}};
+  for (const auto& form : forms) {
+    std::string layers = R"([{"linear":{"size":"many"}}])";
+    for (int level = 1; level < kMostLevels; ++level)
+      layers = absl::StrCat(form.begin, layers, form.end);
+    EXPECT_THAT(ErrorInJob(layers), HasSubstr("\"many\" is not allowed")) << "all levels are read";
+    const std::string error = ErrorInJob(absl::StrCat(form.begin, layers, form.end));
+    EXPECT_THAT(error, HasSubstr(": more than 32 levels of layers")) << form.begin;
+    EXPECT_THAT(error, testing::StartsWith("parameters.layers[0].")) << form.begin;
+    EXPECT_LT(error.size(), 200U) << "its path is one that people can read: " << error;
+  }
+  std::string wide = "[\"relu\"";
   for (int i = 0; i < 4096; ++i) absl::StrAppend(&wide, ",\"relu\"");
-  EXPECT_THAT(ErrorOf(deep), HasSubstr("more than 32 levels of layers"));
   EXPECT_THAT(ErrorOf(wide + "]"), HasSubstr("more than 4096 layers"));
 }
 

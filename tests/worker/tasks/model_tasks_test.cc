@@ -193,9 +193,10 @@ TEST_F(ModelTasksTest, AScriptThatDoesNotFitIsRefusedBeforeTheFirstLane) {
               HasSubstr("net.pt: forward returns a Tuple; it must return one tensor"));
   EXPECT_THAT(ErrorOfScript(Net("def forward(self, x, y):\n    return x\n")),
               HasSubstr("forward takes 2 inputs, and a sample has 1 beside its label"));
-  EXPECT_THAT(ErrorOfScript(Net(kForward, at::zeros({5, 4}))),
-              AllOf(HasSubstr("the model fails on the first samples: LibTorch: RuntimeError: "),
-                    HasSubstr("cannot be multiplied (2x3 and 5x4)")));
+  EXPECT_THAT(
+      ErrorOfScript(Net(kForward, at::zeros({5, 4}))),
+      AllOf(HasSubstr("the model fails on the first samples: net.pt: LibTorch: RuntimeError: "),
+            HasSubstr("cannot be multiplied (2x3 and 5x4)")));
   EXPECT_THAT(ErrorOfScript(Net(kForward), "mse"),
               HasSubstr("loss mse needs an output of the label's shape; the output is 4, the label "
                         "one number"));
@@ -206,6 +207,16 @@ TEST_F(ModelTasksTest, AScriptThatDoesNotFitIsRefusedBeforeTheFirstLane) {
       ErrorOfScript(Net("def forward(self, x):\n"
                         "    self.mean = torch.zeros(2)\n    return self.inner.forward(x)\n")),
       HasSubstr("'mean' must keep its shape and type in forward"));
+}
+
+TEST_F(ModelTasksTest, ATensorOfAScriptWithoutNumbersIsToldWithTheFile) {
+  EXPECT_THAT(ErrorOfScript(Net(kForward, at::zeros({0, 4}))),
+              HasSubstr("net.pt: 'inner.weight' has the shape (0, 4), which holds no number"));
+  ::torch::jit::Module net("Net");
+  net.register_parameter("weight", at::ones({3, 4}).set_requires_grad(true), false);
+  net.register_buffer("seen", at::zeros({0}));
+  net.define("def forward(self, x):\n    return torch.matmul(x, self.weight)\n");
+  EXPECT_THAT(ErrorOfScript(Saved(net)), HasSubstr("net.pt: 'seen' has the shape (0)"));
 }
 
 TEST_F(ModelTasksTest, LayersArePureAndNamedByTheirPlaces) {

@@ -163,9 +163,9 @@ TEST(LifeSigns, AThreadThatHangsIsToldWithoutAnySession) {
 TEST(ThreadProgress, SaysInWhatItStandsStill) {
   EXPECT_EQ(WhyItHangs({"train", 125.2}, ""), "its train thread has stood still for 125 s");
   EXPECT_EQ(WhyItHangs({"train", 125.2}, "task mlp of plug-in /opt/mlp.so"),
-            "nothing has gone on for 125 s in task mlp of plug-in /opt/mlp.so: its constructor, or "
-            "what it prepares, has not returned; where it needs so long, give the job a larger "
-            "thread_patience");
+            "nothing has gone on for 125 s in task mlp of plug-in /opt/mlp.so: its constructor, a "
+            "first pass through its model or what it prepares has not returned; where it needs so "
+            "long, give the job a larger thread_patience");
 }
 
 TEST(LifeSigns, ADiskThatHangsIsToldAndEndsNobody) {

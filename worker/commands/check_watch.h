@@ -1,0 +1,51 @@
+// Watches over a check, which runs code of others: a plug-in may never return from its constructor,
+// nor a model from its forward pass. It ends a check that stands still for too long, and tells
+// whoever waits at a terminal what is under way. Lives as long as what it watches over.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "lib/base/time.h"
+#include "lib/domain/job.h"
+#include "lib/member/runtime/life_signs.h"
+#include "lib/member/runtime/thread_progress.h"
+#include "worker/commands/preparing_line.h"
+#include "worker/plugins/prepare_task.h"
+
+namespace muster::worker {
+
+// What the job says; else as long as a cluster has.
+Duration PatienceOf(const RuntimeSpec& runtime);
+
+// For people, of a pass through the model of `task`, as WhyItHangs of one that is made. Pure.
+std::string WhyAPassHangs(double seconds, const std::string& task);
+
+class CheckWatch {
+ public:
+  // `task`: its name. `hangs`: told why, once, on a thread of its own.
+  CheckWatch(const std::string& task, Duration patience,
+             std::function<void(const std::string& why)> hangs);
+
+  // For a task that is made now. What is told to it counts as going on; `enters` hears, too, in
+  // whose code it is. The watch lives as long.
+  Preparing Makes(std::function<void(const std::string& what)> enters);
+  // It is made, and its model is run. GoesOn before each piece of that.
+  void RunsTheModel();
+  void GoesOn();
+
+ private:
+  // Told of, once it takes longer than whoever waits would wonder.
+  void Begins(const char* what);
+
+  PreparingLine line_;
+  ThreadProgress progress_{"main"};
+  ThreadProgress stage_{"stage"};  // goes on with the next one alone
+  std::atomic<bool> is_made_ = false;
+  LifeSigns signs_;
+  std::optional<LifeSigns> tells_;
+};
+
+}  // namespace muster::worker
