@@ -647,10 +647,14 @@ TEST_F(RestTest, AFileOfACheckpointComesByteForByte) {
   EXPECT_EQ(api_.asked_of_file.file, "lineage-1-step-2/checkpoint.manifest");
   EXPECT_EQ(api_.asked_of_file.offset, 4);
   EXPECT_EQ(api_.asked_of_file.bytes, 3);
-  for (const char* query : {"offset=-1", "offset=x", "bytes=0", "bytes=x"})
-    EXPECT_EQ(Get(absl::StrCat("/v1/jobs/a/checkpoint?file=a/b&", query))["error"]["field"],
-              std::string(query).substr(0, std::string(query).find('=')))
-        << query;
+  const std::string one_more_than_may_be = absl::StrCat("bytes=", kMostFileBytes + 1);
+  for (const std::string& query :
+       std::vector<std::string>{"offset=-1", "offset=x", "bytes=0", "bytes=x", one_more_than_may_be,
+                                "bytes=9223372036854775807"}) {
+    const Json refused = Get(absl::StrCat("/v1/jobs/a/checkpoint?file=a/b&", query));
+    EXPECT_EQ(refused["error"]["code"], "invalid_argument") << query;
+    EXPECT_EQ(refused["error"]["field"], query.substr(0, query.find('='))) << query;
+  }
 }
 
 TEST_F(RestTest, CheckpointsAreListedPageByPage) {
