@@ -63,6 +63,8 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   const auto spec = document.root.find("spec");
   if (spec == document.root.end())
     return ErrorAt(document, "spec", "is missing: the job's specification");
+  if (!spec->is_object())
+    return ErrorAt(document, "spec", "must be an object: the job's specification");
   const Document spec_document{.root = std::move(*spec), .source = "", .places = {}};
   MUSTER_ASSIGN_OR_RETURN(submission.spec, FromDocument(spec_document));
   return submission;

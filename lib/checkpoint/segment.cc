@@ -242,7 +242,7 @@ std::optional<std::pair<LineageNumber, Step>> PlaceOfFolder(const std::string& n
   if (!absl::ConsumePrefix(&rest, "lineage-") || split == absl::string_view::npos)
     return std::nullopt;
   if (!absl::SimpleAtoi(name.substr(8, split - 8), &lineage) ||
-      !absl::SimpleAtoi(name.substr(split + 6), &step))
+      !absl::SimpleAtoi(name.substr(split + 6), &step) || lineage < 0 || step < 0)
     return std::nullopt;
   if (CheckpointFolder(LineageNumber(lineage), Step(step)) != name) return std::nullopt;
   return std::pair(LineageNumber(lineage), Step(step));

@@ -620,6 +620,15 @@ TEST_F(RestTest, AnEmptyBodyIsNamed) {
             "the body is empty; send the job as a JSON object");
 }
 
+TEST_F(RestTest, ASpecificationThatIsNoObjectIsNamed) {
+  for (const char* body : {R"({"spec": null})", R"({"spec": []})", R"({"spec": "a"})", "{}"}) {
+    const auto answer = http::Post(Url("/v1/jobs"), body);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->status, 400) << body;
+    EXPECT_EQ(Json::parse(answer->body)["error"]["field"], "spec") << body;
+  }
+}
+
 TEST_F(RestTest, LinesOfMembersAreText) {
   api_.logs = {"worker-0: one\n"};
   const auto answer = http::Get(Url("/v1/jobs/a/logs"));
