@@ -63,6 +63,8 @@ absl::StatusOr<Submission> ParseSubmission(const std::string& body) {
   const auto spec = document.root.find("spec");
   if (spec == document.root.end())
     return ErrorAt(document, "spec", "is missing: the job's specification");
+  if (!spec->is_object())
+    return ErrorAt(document, "spec", "must be an object: the job's specification");
   const Document spec_document{.root = std::move(*spec), .source = "", .places = {}};
   MUSTER_ASSIGN_OR_RETURN(submission.spec, FromDocument(spec_document));
   return submission;
@@ -334,14 +336,16 @@ absl::StatusOr<FileQuery> FileQueryIn(const http::Request& request) {
     } else if (key == "offset") {
       if (!ParseDigits(value, &query.offset))
         return FieldError("", key, "must be the number of a byte");
-    } else if (!ParseDigits(value, &query.bytes) || query.bytes < 1) {
+    } else if (!ParseDigits(value, &query.bytes) || query.bytes < 1 ||
+               query.bytes > kMostFileBytes) {
       return FieldError("", "bytes", absl::StrCat("must be 1 to ", kMostFileBytes));
     }
   }
   return query;
 }
 
-// It has its room before it is read.
+// It has its room before it is read. For more than kMostFileBytes there might never be any, so that
+// is refused first.
 void ReadFile(JobApi& api, const http::Request& request, const http::Responder& respond) {
   const absl::StatusOr<FileQuery> query = FileQueryIn(request);
   if (!query.ok()) return respond.Send(query.status(), FieldOf(query.status()));

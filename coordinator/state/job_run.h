@@ -361,6 +361,8 @@ class JobRun {
   void TryCommit();
   void RetryLast();
   void LastFailed(bool write_again, const std::string& what);
+  bool StopsWithoutLast() const;
+  void EndWithoutLast();
   bool OnlyTheLastCheckpointIsMissing() const;
   bool SavesItsEnd() const;
   void EndWhenDone();
@@ -422,6 +424,7 @@ class JobRun {
   bool told_reader_lacks_ = false;         // there was an event of it
   Allowance reader_news_;                  // for these
   LastCheckpoint last_;
+  std::string why_last_failed_;
   Time last_checkpoint_;
   std::optional<ToBeSaved> to_be_saved_;  // the last one of which something went wrong
   std::optional<AskedMeasure> asked_;

@@ -398,10 +398,30 @@ bool JobRun::OnlyTheLastCheckpointIsMissing() const {
 }
 
 void JobRun::LastFailed(bool write_again, const std::string& what) {
-  if (last_.Fail(write_again, now_)) return;
+  why_last_failed_ = what;
+  const bool is_tried_again = last_.Fail(write_again, now_);
+  if (StopsWithoutLast()) return EndWithoutLast();
+  if (is_tried_again) return;
   End(JobPhase::kFailed,
       absl::StrCat("the last checkpoint failed ", Plural(last_.failures(), "time"), ": ", what),
       kExitFailed);
+}
+
+// A person who stops a job waits for its end, and wants to have it sooner than whoever waits for
+// what the job learns. What is stopped so that others have its place goes by their patience.
+bool JobRun::StopsWithoutLast() const {
+  const JobEnding& ending = journal_.ending;
+  return ending.stop_asked && !ending.gives_way && !ending.is_late &&
+         last_.failures() > leadership_.settings.retries_of_stop;
+}
+
+void JobRun::EndWithoutLast() {
+  const std::optional<Manifest> newest = checkpoints_.Usable(journal_.lineages, std::nullopt);
+  End(JobPhase::kStopped,
+      absl::StrCat("stopped without the checkpoint of step ", EndStep().value(), ", which failed ",
+                   Plural(last_.failures(), "time"), ": ", why_last_failed_, "; it goes on from ",
+                   newest ? absl::StrCat("that of step ", newest->step.value()) : "its beginning"),
+      kExitStopped);
 }
 
 void JobRun::RetryLast() {
@@ -415,6 +435,8 @@ void JobRun::RetryLast() {
       LastFailed(/*write_again=*/true, "its parts did not come");
     return;
   }
+  // It may have failed as often before it was stopped.
+  if (StopsWithoutLast()) return EndWithoutLast();
   if (!last_.RetryIsDue(now_)) return;
   checkpoints_.TryAgain();
   TryCommit();

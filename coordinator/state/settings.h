@@ -42,9 +42,10 @@ struct Settings {
   Duration first_retry = std::chrono::seconds(1);  // of the last checkpoint; doubled up to …
   Duration longest_retry = std::chrono::seconds(60);
   int retries = 100;
-  std::string node;       // the machine that this coordinator runs on
-  bool launches = false;  // each job has hosts that are made for it, and no others
-  int32_t slots = 0;      // for members that are started by others than host agents
+  int retries_of_stop = 6;  // of one at which a person has stopped the job: a minute of pauses
+  std::string node;         // the machine that this coordinator runs on
+  bool launches = false;    // each job has hosts that are made for it, and no others
+  int32_t slots = 0;        // for members that are started by others than host agents
 
   Duration PatienceAfterRestart() const { return std::max(lease, return_patience); }
 };

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -32,6 +33,9 @@ using Parser = beast::http::request_parser<beast::http::string_body>;
 constexpr size_t kReadBytes = size_t{16} << 10;
 // How much we read and discard from a client that has its answer.
 constexpr size_t kMaxDiscardedBytes = size_t{1} << 20;
+// Likewise of a request that was refused. Many a client sends all of its body before it reads: it
+// hears why that was refused only if we take as much.
+constexpr size_t kMaxRefusedBytes = size_t{64} << 20;
 // Above the limit of connections, so many at a time get a whole answer that says so; others are
 // only sent one if that takes no waiting.
 constexpr size_t kRefusedAtATime = 8;
@@ -230,10 +234,17 @@ void Connection::OnTimer() {
       stream_->Push(std::string(kHeartbeat));
       return;
     case State::kWriting: return CloseUnlessWritten();
+    case State::kLingering: return CloseUnlessSending();
     case State::kGreeting:
-    case State::kLingering:
     case State::kClosed: return Close();
   }
+}
+
+// A client that still sends what was refused has not come to our answer yet.
+void Connection::CloseUnlessSending() {
+  const bool sends = std::exchange(has_sent_more_, false);
+  if (!sends || !is_refused_ || Now() >= lingers_until_) return Close();
+  SetTimer(kLinger);
 }
 
 // The time was set when the write began, and what was taken since has given it more.
@@ -386,7 +397,10 @@ void Connection::Deliver(uint64_t request, const Response& response,
 
 // An answer after which the rest of what the client sent cannot be understood, or is not worth
 // reading.
-void Connection::Refuse(const Response& response) { WriteAnswer(response, false); }
+void Connection::Refuse(const Response& response) {
+  is_refused_ = state_ == State::kHead || state_ == State::kBody;
+  WriteAnswer(response, false);
+}
 
 void Connection::WriteAnswer(const Response& response, bool keep_alive) {
   ++request_number_;
@@ -435,6 +449,7 @@ void Connection::AfterAnswer() { keep_alive_ ? AwaitRequest() : Linger(); }
 // way.
 void Connection::Linger() {
   state_ = State::kLingering;
+  lingers_until_ = Now() + limits().body_timeout;
   SetTimer(kLinger);
   if (!socket_.is_tls()) return EndSending();
   socket_.async_say_end([self = shared_from_this()] {
@@ -454,8 +469,10 @@ void Connection::Discard() {
   discarding_ = true;
   const auto then = [self = shared_from_this()](error_code ec, size_t n) {
     self->discarded_ += n;
+    self->has_sent_more_ = true;
     if (self->state_ == State::kClosed) return;
-    if (ec || self->discarded_ > kMaxDiscardedBytes) return self->Close();
+    const size_t most = self->is_refused_ ? kMaxRefusedBytes : kMaxDiscardedBytes;
+    if (ec || self->discarded_ > most) return self->Close();
     self->Discard();
   };
   if (state_ == State::kLingering)

@@ -116,6 +116,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   const Limits& limits() const { return core_->options.limits; }
   void SetTimer(Duration d);
   void CloseUnlessWritten();
+  void CloseUnlessSending();
   void OnTimer();
 
   void Greet(void (Connection::*then)());
@@ -166,6 +167,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   std::array<char, 4096> discard_;
   size_t discarded_ = 0;
   bool discarding_ = false;
+  bool is_refused_ = false;     // the rest of its last request is discarded
+  bool has_sent_more_ = false;  // since the timer was set
+  Time lingers_until_;
 };
 
 // Runs f(connection) on its strand, unless it is gone by then. Any thread.

@@ -45,6 +45,8 @@ void Client::Persisted(SimJob& job) {
   around_.coverage.Add(Corner::kResumedJobs);
   if (journal.ending.exit_code == kExitNotFinite) around_.coverage.Add(Corner::kEndsNotFinite);
   around_.coverage.Add(journal.phase == JobPhase::kStopped ? Corner::kStops : Corner::kFailedJobs);
+  if (absl::StrContains(journal.reason, "stopped without the checkpoint of step"))
+    around_.coverage.Add(Corner::kStopsWithoutLast);
   if (absl::StrContains(journal.reason, "resume: never"))
     job.spec.runtime.resume.kind = ResumeKind::kNever;
   else

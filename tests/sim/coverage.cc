@@ -88,6 +88,8 @@ constexpr Row kRows[] = {
     {Corner::kDamagedLoads, "loads of a damaged checkpoint", 4},
     {Corner::kUnluckyLoads, "loads that failed for one member", 5},
     {Corner::kStops, "stops", 50},
+    {Corner::kStopsWithoutLast, "of these, without their checkpoint, which failed too often", 1,
+     2000},
     {Corner::kStopsGivenAgain, "stops that ended with their view and were given again", 12},
     {Corner::kStopsOfLaterTerms, "stops that were given again by a later coordinator", 6},
     {Corner::kCancels, "cancels", 4},

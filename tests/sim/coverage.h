@@ -81,6 +81,7 @@ enum class Corner {
   kDamagedLoads,
   kUnluckyLoads,
   kStops,
+  kStopsWithoutLast,
   kStopsGivenAgain,
   kStopsOfLaterTerms,
   kCancels,

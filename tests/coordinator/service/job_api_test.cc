@@ -143,7 +143,8 @@ TEST_F(JobApiTest, FilesOfCommittedCheckpointsAreReadByTheirRangesAndNothingElse
   for (const char* file :
        {"", "a", "/etc/passwd", "../a/lineage-1-step-2/checkpoint.manifest",
         "lineage-1-step-2/../../b/x.segment", "lineage-1-step-2/", "lineage-1-step-2/notes.txt",
-        "lineage-01-step-2/checkpoint.manifest", "metrics.jsonl", "lineage-1-step-2/a/b.segment"}) {
+        "lineage-01-step-2/checkpoint.manifest", "metrics.jsonl", "lineage-1-step-2/a/b.segment",
+        "lineage--1-step-2/checkpoint.manifest", "lineage-1-step--2/checkpoint.manifest"}) {
     const absl::Status refused = read({.file = file}).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << file << " " << refused;
     EXPECT_EQ(FieldOf(refused), "file") << file;

@@ -620,6 +620,15 @@ TEST_F(RestTest, AnEmptyBodyIsNamed) {
             "the body is empty; send the job as a JSON object");
 }
 
+TEST_F(RestTest, ASpecificationThatIsNoObjectIsNamed) {
+  for (const char* body : {R"({"spec": null})", R"({"spec": []})", R"({"spec": "a"})", "{}"}) {
+    const auto answer = http::Post(Url("/v1/jobs"), body);
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->status, 400) << body;
+    EXPECT_EQ(Json::parse(answer->body)["error"]["field"], "spec") << body;
+  }
+}
+
 TEST_F(RestTest, LinesOfMembersAreText) {
   api_.logs = {"worker-0: one\n"};
   const auto answer = http::Get(Url("/v1/jobs/a/logs"));
@@ -647,10 +656,14 @@ TEST_F(RestTest, AFileOfACheckpointComesByteForByte) {
   EXPECT_EQ(api_.asked_of_file.file, "lineage-1-step-2/checkpoint.manifest");
   EXPECT_EQ(api_.asked_of_file.offset, 4);
   EXPECT_EQ(api_.asked_of_file.bytes, 3);
-  for (const char* query : {"offset=-1", "offset=x", "bytes=0", "bytes=x"})
-    EXPECT_EQ(Get(absl::StrCat("/v1/jobs/a/checkpoint?file=a/b&", query))["error"]["field"],
-              std::string(query).substr(0, std::string(query).find('=')))
-        << query;
+  const std::string one_more_than_may_be = absl::StrCat("bytes=", kMostFileBytes + 1);
+  for (const std::string& query :
+       std::vector<std::string>{"offset=-1", "offset=x", "bytes=0", "bytes=x", one_more_than_may_be,
+                                "bytes=9223372036854775807"}) {
+    const Json refused = Get(absl::StrCat("/v1/jobs/a/checkpoint?file=a/b&", query));
+    EXPECT_EQ(refused["error"]["code"], "invalid_argument") << query;
+    EXPECT_EQ(refused["error"]["field"], query.substr(0, query.find('='))) << query;
+  }
 }
 
 TEST_F(RestTest, CheckpointsAreListedPageByPage) {

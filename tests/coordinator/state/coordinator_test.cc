@@ -1444,6 +1444,73 @@ TEST(Checkpoint, TheLastOneIsNotTriedForEver) {
               testing::HasSubstr("the last checkpoint failed 101 times: disk full"));
 }
 
+// Each commit fails until the job has ended, or so many have; returns how many did.
+int FailCommits(Desk& desk, int most) {
+  int failed = 0;
+  for (int half_seconds = 0; half_seconds < 24'000 && failed < most; ++half_seconds) {
+    for (const CommitManifest& c : desk.Drain<CommitManifest>()) {
+      ++failed;
+      desk.Give(ManifestFailed{"job", c.manifest.lineage, c.manifest.step, "disk full"});
+    }
+    if (desk.Job().phase == JobPhase::kStopped || desk.Job().phase == JobPhase::kFailed) break;
+    desk.Wait(milliseconds(500));
+    for (const MemberId& id : {kA, kB}) desk.Say(id, Alive{});
+    desk.Give(Tick{});
+  }
+  return failed;
+}
+
+// Whoever has stopped the job waits for it, and the disk stays full.
+TEST(Checkpoint, TheOneOfAStopIsTriedAFewTimes) {
+  Desk desk;
+  RunTwo(desk);
+  for (int64_t step = 0; step < 3; ++step) desk.Record(kA, step);
+  Commit(desk, 2, true);
+  desk.Give(Stop{"job"});
+  desk.Record(kA, 3, {desk.Sent<GiveCommand>().at(0).second.command});
+  ASSERT_EQ(desk.Job().ending.stop_at, Step(4));
+  const Time stopped = desk.now();
+  desk.Segment(kA, 4, {0, 1}, 9);
+  EXPECT_EQ(FailCommits(desk, 100), 7);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_EQ(desk.Job().reason,
+            "stopped without the checkpoint of step 4, which failed 7 times: disk full; it goes on "
+            "from that of step 2");
+  EXPECT_EQ(desk.Job().ending.exit_code, kExitStopped);
+  EXPECT_LT(desk.now() - stopped, seconds(70)) << "a minute of pauses";
+  EXPECT_EQ(desk.Sent<Leave>().size(), 2u);
+}
+
+TEST(Checkpoint, TheOneOfAStopMayBeTheFirst) {
+  Desk desk;
+  RunTwo(desk);
+  desk.Give(Stop{"job"});
+  desk.Record(kA, 0, {desk.Sent<GiveCommand>().at(0).second.command});
+  desk.Segment(kA, 1, {0, 1}, 9);
+  EXPECT_EQ(FailCommits(desk, 100), 7);
+  EXPECT_EQ(desk.Job().phase, JobPhase::kStopped);
+  EXPECT_THAT(desk.Job().reason, testing::EndsWith("disk full; it goes on from its beginning"));
+}
+
+// All steps are done, and somebody could still make room, until the job is stopped.
+TEST(Checkpoint, AStopEndsAJobWhoseLastOneHasFailedAlready) {
+  struct Case {
+    int before;
+    int after;
+  };
+  for (const Case& c : {Case{3, 4}, Case{20, 0}}) {
+    Desk desk;
+    RunToTheLastCheckpoint(desk);
+    desk.Segment(kA, desk.Status().steps, {0, 1}, 9);
+    ASSERT_EQ(FailCommits(desk, c.before), c.before);
+    ASSERT_EQ(desk.Job().phase, JobPhase::kRunning) << c.before;
+    desk.Give(Stop{"job"});
+    EXPECT_EQ(FailCommits(desk, 100), c.after) << c.before;
+    EXPECT_EQ(desk.Job().phase, JobPhase::kStopped) << c.before;
+    EXPECT_THAT(desk.Job().reason, testing::HasSubstr("stopped without the checkpoint of step 20"));
+  }
+}
+
 // Whoever could not write it said so to a coordinator that is gone.
 TEST(Checkpoint, TheLastOneIsNotWaitedForForEver) {
   Desk desk;

@@ -176,6 +176,35 @@ TEST_P(BadInputTest, SizesAreBounded) {
   ExpectStillServing();
 }
 
+// Many clients send all of a body before they read. More of it than any socket holds is on its way
+// when it is refused.
+TEST_P(BadInputTest, WhoeverSendsAMuchTooLargeBodyHearsSo) {
+  Start();
+  const std::string post = "POST /count HTTP/1.1\r\nHost: localhost\r\n";
+  const std::string body(size_t{24} << 20, 'x');
+  const std::string sized = absl::StrCat("Content-Length: ", body.size(), "\r\n\r\n");
+  const std::string chunked =
+      absl::StrCat("Transfer-Encoding: chunked\r\n\r\n", absl::Hex(body.size()), "\r\n");
+  for (const std::string& head : {sized, chunked}) {
+    RawClient client = Client();
+    EXPECT_TRUE(client.Send(post + head));
+    EXPECT_TRUE(client.Send(body)) << head;
+    const std::string said = client.ReadToEnd();
+    EXPECT_EQ(StatusOf(said), 413) << head;
+    EXPECT_THAT(said, HasSubstr("Connection: close\r\n")) << head;
+    EXPECT_THAT(said, HasSubstr("{\"error\":{\"code\":\"resource_exhausted\"")) << head;
+  }
+  RawClient client = Client();  // in many chunks, of which each is small
+  ASSERT_TRUE(client.Send(post + "Transfer-Encoding: chunked\r\n\r\n"));
+  std::string chunks;
+  for (int i = 0; i < 1000; ++i)
+    absl::StrAppend(&chunks, "400\r\n", std::string(1024, 'x'), "\r\n");
+  for (int i = 0; i < 24; ++i) EXPECT_TRUE(client.Send(chunks)) << i;
+  EXPECT_EQ(StatusOf(client.ReadToEnd()), 413);
+  EXPECT_EQ(handled_, 0);
+  ExpectStillServing();
+}
+
 // Each may be as long as a body may be, but not a thousand of them at a time.
 TEST_P(BadInputTest, BodiesThatDoNotComeToAnEndAreBoundedInSum) {
   ServerOptions options;
