@@ -14,18 +14,47 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/data/hash_listener.h"
+#include "lib/kernels/crc.h"
 
 namespace muster {
 namespace {
 
+// So many bytes were read from `offset`.
+struct Mark {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint32_t crc = 0;
+};
+
+// What is another one once somebody has replaced the file, and also where it was only renamed, or
+// got other rights, an owner or one more name. No tool sets back the time of change.
+struct Touch {
+  ino_t inode = 0;
+  int64_t seconds = 0;
+  int64_t nanoseconds = 0;
+  bool operator==(const Touch&) const = default;
+};
+
+Touch TouchOf(const struct stat& found) {
+  return {found.st_ino, found.st_ctim.tv_sec, found.st_ctim.tv_nsec};
+}
+
 class File final : public ByteSource {
  public:
-  File(std::string path, const struct stat& found) : path_(std::move(path)), found_(found) {}
+  File(std::string path, const struct stat& found, std::shared_ptr<ReadMarks> marks,
+       std::vector<Mark> seen)
+      : path_(std::move(path)),
+        size_(found.st_size),
+        modified_(found.st_mtim),
+        marks_(std::move(marks)),
+        touch_(TouchOf(found)),
+        seen_(std::move(seen)) {}
 
   const std::string& name() const override { return path_; }
-  uint64_t size() const override { return static_cast<uint64_t>(found_.st_size); }
+  uint64_t size() const override { return static_cast<uint64_t>(size_); }
 
   absl::Status ReadEach(absl::Span<const Piece> pieces) const override {
     for (const Piece& piece : pieces) MUSTER_RETURN_IF_ERROR(CheckPlace(piece));
@@ -33,9 +62,12 @@ class File final : public ByteSource {
     struct stat now {};
     if (!file.is_open() || fstat(file.get(), &now) != 0)
       return Bad(*this, std::generic_category().message(errno));
-    if (!IsAsFound(now)) return Bad(*this, "it has changed since the job began");
+    if (!IsAsFound(now)) return HasChanged();
+    MUSTER_RETURN_IF_ERROR(CheckTouch(file.get(), TouchOf(now)));
     while (!pieces.empty()) {
-      MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), TakeRun(pieces)));
+      const Piece run = TakeRun(pieces);
+      MUSTER_RETURN_IF_ERROR(ReadPiece(file.get(), run));
+      if (marks_->are_taken()) Remember(run);
       DataGoesOn();
     }
     return absl::OkStatus();
@@ -43,9 +75,54 @@ class File final : public ByteSource {
 
  private:
   bool IsAsFound(const struct stat& now) const {
-    return S_ISREG(now.st_mode) && now.st_size == found_.st_size &&
-           now.st_mtim.tv_sec == found_.st_mtim.tv_sec &&
-           now.st_mtim.tv_nsec == found_.st_mtim.tv_nsec;
+    return S_ISREG(now.st_mode) && now.st_size == size_ && now.st_mtim.tv_sec == modified_.tv_sec &&
+           now.st_mtim.tv_nsec == modified_.tv_nsec;
+  }
+
+  absl::Status HasChanged() const { return Bad(*this, "it has changed since the job began"); }
+
+  // Another one of the same size and time of modification, as some tools for copying make it, is
+  // told from one that was only touched by what was read before. Others wait meanwhile, since it
+  // would be their question, too.
+  absl::Status CheckTouch(int file, const Touch& now) const {
+    const MutexLock lock(mutex_);
+    if (now == touch_) return absl::OkStatus();
+    if (!marks_->are_known() || (!marks_->are_taken() && seen_.empty()))
+      return Bad(*this,
+                 "it may have been replaced since the job began: its inode or its time of change "
+                 "is another one, and what it held was not read here; start the job again, which "
+                 "compares it");
+    for (const Mark& mark : seen_) {
+      MUSTER_ASSIGN_OR_RETURN(const bool is_same, IsStillThere(file, mark));
+      if (!is_same) return HasChanged();
+    }
+    touch_ = now;
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<bool> IsStillThere(int file, const Mark& mark) const {
+    constexpr uint64_t kAtOnce = uint64_t{1} << 20;
+    std::vector<std::byte> bytes(static_cast<size_t>(std::min(kAtOnce, mark.bytes)));
+    uint32_t crc = 0;
+    for (uint64_t done = 0; done < mark.bytes;) {
+      const auto some = absl::MakeSpan(bytes).first(
+          static_cast<size_t>(std::min<uint64_t>(bytes.size(), mark.bytes - done)));
+      MUSTER_RETURN_IF_ERROR(ReadPiece(file, {mark.offset + done, some}));
+      crc = Crc32c(some, crc);
+      done += some.size();
+      DataGoesOn();
+    }
+    return crc == mark.crc;
+  }
+
+  // Pieces that follow one another are one mark, however large the file is.
+  void Remember(const Piece& piece) const {
+    const MutexLock lock(mutex_);
+    if (seen_.empty() || seen_.back().offset + seen_.back().bytes != piece.offset)
+      seen_.push_back({piece.offset, 0, 0});
+    Mark& mark = seen_.back();
+    mark.crc = Crc32c(piece.into, mark.crc);
+    mark.bytes += piece.into.size();
   }
 
   // Those at the front that lie side by side, in the file and in memory: one call reads them.
@@ -73,7 +150,12 @@ class File final : public ByteSource {
   }
 
   const std::string path_;
-  const struct stat found_;
+  const off_t size_;
+  const timespec modified_;
+  const std::shared_ptr<ReadMarks> marks_;
+  mutable Mutex mutex_;
+  mutable Touch touch_ ABSL_GUARDED_BY(mutex_);  // with which it was found to be the same
+  mutable std::vector<Mark> seen_ ABSL_GUARDED_BY(mutex_);
 };
 
 class Memory final : public ByteSource {
@@ -140,7 +222,7 @@ bool IsMadeWhileRead(int fd) {
   return type == PROC_SUPER_MAGIC || type == DEBUGFS_MAGIC || type == TRACEFS_MAGIC;
 }
 
-absl::StatusOr<SourcePtr> FileSource(const std::string& path) {
+absl::StatusOr<SourcePtr> FileSource(const std::string& path, std::shared_ptr<ReadMarks> marks) {
   const auto bad = [&](const std::string& why) {
     return absl::DataLossError(absl::StrCat(path, ": ", why));
   };
@@ -151,11 +233,14 @@ absl::StatusOr<SourcePtr> FileSource(const std::string& path) {
   if (!S_ISREG(found.st_mode)) return bad("it is no file any more");
   if (IsMadeWhileRead(file.get()))
     return bad("it is no stored file: the system makes it while it is read");
-  return FileSource(path, found);
+  return std::make_shared<File>(path, found, std::move(marks), std::vector<Mark>());
 }
 
-SourcePtr FileSource(std::string path, const struct stat& found) {
-  return std::make_shared<File>(std::move(path), found);
+SourcePtr FileSource(std::string path, const struct stat& found, uint64_t bytes, uint32_t crc) {
+  auto marks = std::make_shared<ReadMarks>();
+  marks->Settle(/*all_was_read=*/true);
+  return std::make_shared<File>(std::move(path), found, std::move(marks),
+                                std::vector<Mark>{{0, bytes, crc}});
 }
 
 SourcePtr MemorySource(std::string name, std::string bytes, DataMemory memory) {

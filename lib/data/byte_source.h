@@ -2,6 +2,7 @@
 // from one of these, so that it can be tried with any bytes.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -47,12 +48,30 @@ class ByteSource {
 
 using SourcePtr = std::shared_ptr<const ByteSource>;
 
+// Whether the files of a data set remember what is read of them, by checksums. They do until its
+// hash is there, for which all of it is read. Any thread.
+class ReadMarks {
+ public:
+  bool are_taken() const { return state_ == State::kTaken; }
+  // False: what the samples are made of was not read here.
+  bool are_known() const { return state_ != State::kNone; }
+  // `all_was_read`: for the hash; else that is one of before.
+  void Settle(bool all_was_read) { state_ = all_was_read ? State::kWhole : State::kNone; }
+
+ private:
+  enum class State { kTaken, kWhole, kNone };
+  std::atomic<State> state_ = State::kTaken;
+};
+
 // A regular file. It is opened anew for each read, for all its pieces, so that no number of files
-// takes descriptors, and must then have the size and the time of modification that it had.
-// kDataLoss: it cannot be.
-absl::StatusOr<SourcePtr> FileSource(const std::string& path);
-// The same of a regular file that was `found` so, where it is open for something else.
-SourcePtr FileSource(std::string path, const struct stat& found);
+// takes descriptors, and must then have the size and the time of modification that it had. Where
+// its inode or its time of change is another, what was read of it until `marks` were settled is
+// read once more, and must be the same. kDataLoss: it cannot be.
+absl::StatusOr<SourcePtr> FileSource(
+    const std::string& path, std::shared_ptr<ReadMarks> marks = std::make_shared<ReadMarks>());
+// The same of a regular file that was `found` so, and whose first `bytes`, of this CRC-32C, were
+// read where it was open for something else.
+SourcePtr FileSource(std::string path, const struct stat& found, uint64_t bytes, uint32_t crc);
 
 // `memory`: what has been taken for its bytes.
 SourcePtr MemorySource(std::string name, std::string bytes, DataMemory memory = {});

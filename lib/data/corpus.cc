@@ -21,6 +21,7 @@
 #include "lib/data/data_memory.h"
 #include "lib/data/file_walk.h"
 #include "lib/data/held_files.h"
+#include "lib/kernels/crc.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -54,17 +55,20 @@ class Reader {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return std::generic_category().message(errno);
     struct stat file {};
-    const std::string failure =
-        fstat(fd, &file) != 0 ? std::generic_category().message(errno) : AppendOpen(fd, file);
+    uint32_t crc = 0;
+    off_t read_bytes = 0;
+    const std::string failure = fstat(fd, &file) != 0 ? std::generic_category().message(errno)
+                                                      : AppendOpen(fd, file, read_bytes, crc);
     close(fd);
-    if (failure.empty()) files_.push_back(FileSource(path, file));
+    if (failure.empty())
+      files_.push_back(FileSource(path, file, static_cast<uint64_t>(read_bytes), crc));
     return failure;
   }
 
-  std::string AppendOpen(int fd, const struct stat& file) {
+  // `crc`: of the bytes that were read.
+  std::string AppendOpen(int fd, const struct stat& file, off_t& read_bytes, uint32_t& crc) {
     if (!S_ISREG(file.st_mode)) return "it is no file any more";
     std::string piece(64 * 1024, '\0');
-    off_t read_bytes = 0;
     while (!full()) {
       const ssize_t got = read(fd, piece.data(), piece.size());
       if (got < 0 && errno == EINTR) continue;
@@ -72,6 +76,7 @@ class Reader {
       if (read_bytes == 0 && got > 0 && IsMadeWhileRead(fd))
         return "it is no stored file: the system makes it while it is read";
       read_bytes += got;
+      crc = Crc32c(BytesOf(absl::string_view(piece.data(), static_cast<size_t>(got))), crc);
       if (got == 0 && read_bytes < file.st_size) return "it became shorter while it was read";
       if (got == 0) return "";
       const size_t more = std::min(static_cast<size_t>(got), limit_ - bytes_.size());

@@ -60,6 +60,7 @@ struct Found {
   DataFiles files;
   std::vector<FileStamp> stamps;  // as they were before they were opened
   std::string left_out;
+  std::shared_ptr<ReadMarks> marks = std::make_shared<ReadMarks>();
 };
 
 absl::StatusOr<Found> FilesOf(const DataSpec& data) {
@@ -67,7 +68,7 @@ absl::StatusOr<Found> FilesOf(const DataSpec& data) {
   const auto take = [&](const WalkedFile& walked) -> std::string {
     absl::StatusOr<FileStamp> stamp = StampOf(walked.path.string(), walked.below.string());
     if (!stamp.ok()) return std::string(stamp.status().message());
-    absl::StatusOr<SourcePtr> source = FileSource(walked.path.string());
+    absl::StatusOr<SourcePtr> source = FileSource(walked.path.string(), found.marks);
     if (!source.ok()) return std::string(source.status().message());
     found.stamps.push_back(*std::move(stamp));
     found.files.push_back({*std::move(source), walked});
@@ -92,7 +93,9 @@ absl::StatusOr<OpenedData> OpenStoredData(const DataSpec& data,
   const FormatRule* format = FindFormat(data.format);
   if (format == nullptr) return OpenText(data);
   MUSTER_ASSIGN_OR_RETURN(Found found, FilesOf(data));
-  OpenedData opened{.files = std::move(found.stamps), .left_out = std::move(found.left_out)};
+  OpenedData opened{.files = std::move(found.stamps),
+                    .left_out = std::move(found.left_out),
+                    .marks = std::move(found.marks)};
   absl::StatusOr<StoredSet> stored;
   if (format->open_to_measure == nullptr || trained_with.empty()) {
     stored = format->open(found.files, data);
@@ -135,6 +138,7 @@ absl::StatusOr<bool> GiveHash(OpenedData& opened, const DataSpec& data, const Ha
   };
   MUSTER_ASSIGN_OR_RETURN(HashedOnce hashed, HashOnce(once));
   set.SetHash(std::move(hashed.hash));
+  opened.marks->Settle(/*all_was_read=*/!hashed.was_kept);
   return hashed.was_kept;
 }
 

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/data/byte_source.h"
 #include "lib/data/kept_hash.h"
 #include "lib/data/prepare_once.h"
 #include "lib/data/stored_set.h"
@@ -18,6 +20,8 @@ struct OpenedData {
   StoredSet stored;              // without its hash
   std::vector<FileStamp> files;  // as they were before they were opened; of text there are none
   std::string left_out;          // what could not be read, for people; empty: nothing
+  // Of these files; GiveHash settles them.
+  std::shared_ptr<ReadMarks> marks = std::make_shared<ReadMarks>();
 };
 
 // `trained_with`: where files are to measure with, those that the model was trained with, whose

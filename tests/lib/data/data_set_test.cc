@@ -14,6 +14,7 @@
 #include <set>
 #include <thread>
 
+#include "lib/base/whole_file.h"
 #include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
 #include "tests/lib/data/written_files.h"
@@ -893,14 +894,14 @@ TEST(DataSet, AFileThatChangesIsNamed) {
               HasSubstr(file + ": it has changed since the job began"));
 }
 
-// Also of those formats that are held in memory once they were read.
-TEST(DataSet, AFileOfAnyFormatThatChangesIsNoticedWhereItIsRead) {
+struct OfFormat {
+  const char* name;
+  std::string content;
+  DataSpec data;
+};
+std::vector<OfFormat> FilesOfEachFormat() {
   const std::string x = Npy("<i4", {2}, "12345678");
-  const struct {
-    const char* name;
-    std::string content;
-    DataSpec data;
-  } cases[] = {
+  return {
       {"x.npy", x, {.format = DataFormat::kNumpy}},
       {"x.npz", Zip({{"x.npy", x}}, false), {.format = DataFormat::kNumpy}},
       {"packed.npz", Zip({{"x.npy", x}}, true), {.format = DataFormat::kNumpy}},
@@ -928,6 +929,18 @@ TEST(DataSet, AFileOfAnyFormatThatChangesIsNoticedWhereItIsRead) {
       {"labelled.csv", "x,y\n1,2\n3,4\n", {.format = DataFormat::kCsv, .label = "y"}},
       {"x.txt", "abcd", {.shape = {2}}},
   };
+}
+
+// Other bytes of the same size, with the time of modification that was there, as `cp -p` and others
+// put them; a copy has another inode.
+void Replace(const std::string& file, const std::string& content) {
+  std::ofstream(file + ".new", std::ios::binary) << content;
+  fs::last_write_time(file + ".new", fs::last_write_time(file));
+  fs::rename(file + ".new", file);
+}
+
+// Also of those formats that are held in memory once they were read.
+TEST(DataSet, AFileOfAnyFormatThatChangesIsNoticedWhereItIsRead) {
   const auto longer = [](const std::string& file) { std::ofstream(file, std::ios::app) << "more"; };
   // Of the same size, and moved to its place.
   const auto replaced = [](const std::string& file) {
@@ -940,9 +953,14 @@ TEST(DataSet, AFileOfAnyFormatThatChangesIsNoticedWhereItIsRead) {
     fs::remove(file);
     fs::create_directory(file);
   };
+  const auto other_bytes = [](const std::string& file) {
+    std::string content = ReadWholeFile(file).value_or("");
+    content.back() ^= 1;
+    Replace(file, content);
+  };
   const std::vector<std::function<void(const std::string&)>> changes = {longer, replaced, removed,
-                                                                        a_folder};
-  for (const auto& one : cases)
+                                                                        a_folder, other_bytes};
+  for (const OfFormat& one : FilesOfEachFormat())
     for (size_t c = 0; c < changes.size(); ++c) {
       SCOPED_TRACE(absl::StrCat(one.name, ", change ", c));
       const Files files;
@@ -957,6 +975,69 @@ TEST(DataSet, AFileOfAnyFormatThatChangesIsNoticedWhereItIsRead) {
       EXPECT_TRUE(absl::IsDataLoss(status) && !IsBadSample(status)) << status;
       EXPECT_THAT(std::string(status.message()), HasSubstr(file));
     }
+}
+
+// Its inode or its time of change is another one, and its content is not.
+TEST(DataSet, AFileOfAnyFormatThatIsOnlyTouchedIsStillTheSame) {
+  const auto copied = [](const std::string& file) {
+    Replace(file, ReadWholeFile(file).value_or(""));
+  };
+  const auto other_rights = [](const std::string& file) {
+    fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  };
+  const auto linked = [](const std::string& file) { fs::create_hard_link(file, file + ".link"); };
+  const std::vector<std::function<void(const std::string&)>> touches = {copied, other_rights,
+                                                                        linked};
+  for (const OfFormat& one : FilesOfEachFormat()) {
+    SCOPED_TRACE(one.name);
+    const Files files;
+    const std::string file = files.Write(one.name, one.content);
+    DataSpec data = one.data;
+    data.paths = {files.root()};
+    const auto set = Opened(data);
+    ASSERT_NE(set, nullptr);
+    for (const auto& touch : touches) {
+      touch(file);
+      for (int again = 0; again < 2; ++again) {
+        const absl::Status status = set->Read(0, std::vector<uint64_t>{0}).status();
+        EXPECT_TRUE(status.ok()) << status;
+      }
+    }
+    std::string other = one.content;
+    other.back() ^= 1;
+    Replace(file, other);
+    EXPECT_THAT(std::string(set->Read(0, std::vector<uint64_t>{0}).status().message()),
+                HasSubstr(file + ": it has changed since the job began"));
+  }
+}
+
+// Of many rows, far from those that are read next; and of one of many images.
+TEST(DataSet, AReplacedFileIsNoticedWhateverIsReadOfIt) {
+  const Files files;
+  const int64_t rows = 3 << 20;
+  std::string content(static_cast<size_t>(rows), 'x');
+  const std::string file = files.Write("n.npy", Npy("|u1", {rows}, content));
+  const auto set = Opened({.paths = {file}, .format = DataFormat::kNumpy});
+  ASSERT_NE(set, nullptr);
+  Replace(file, Npy("|u1", {rows}, content));
+  EXPECT_TRUE(set->Read(0, std::vector<uint64_t>{3}).ok());
+  content[content.size() / 2] = 'y';
+  Replace(file, Npy("|u1", {rows}, content));
+  EXPECT_THAT(std::string(set->Read(0, std::vector<uint64_t>{3}).status().message()),
+              HasSubstr(file + ": it has changed since the job began"));
+  files.Write("d/a/1.png", Png(Slope(4, 4)));
+  const std::string replaced = files.Write("d/b/2.png", Png({1, 1, 3, "abc"}));
+  const auto images =
+      Opened({.paths = {files.root() + "/d"}, .format = DataFormat::kImages, .image_size = {4, 4}});
+  ASSERT_NE(images, nullptr);
+  const std::string other = Png({1, 1, 3, "abd"});
+  ASSERT_EQ(other.size(), fs::file_size(replaced));
+  Replace(replaced, other);
+  EXPECT_TRUE(images->Read(0, std::vector<uint64_t>{0}).ok());
+  const absl::Status status = images->Read(1, std::vector<uint64_t>{0, 1}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status) && !IsBadSample(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(replaced + ": it has changed since the job began"));
 }
 
 // However many there are, each comes its turn.

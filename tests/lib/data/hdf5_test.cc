@@ -156,6 +156,22 @@ TEST(Hdf5, AFileThatChangesIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
 }
 
+// Its rows are read by another process, so that there is nothing to compare a copy with.
+TEST(Hdf5, AFileThatMayHaveBeenReplacedIsNamed) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  { Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5}, Numbers(5)); }
+  const auto set = Opened({.paths = {path}, .format = DataFormat::kHdf5});
+  ASSERT_NE(set, nullptr);
+  std::filesystem::copy_file(path, path + ".new");
+  std::filesystem::last_write_time(path + ".new", std::filesystem::last_write_time(path));
+  std::filesystem::rename(path + ".new", path);
+  const absl::Status status = set->Read(0, std::vector<uint64_t>{3}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status) && !IsBadSample(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(path + ": it may have been replaced since the job began"));
+}
+
 struct Unfit {
   const char* name;
   void (*fill)(Hdf5File& file, const Files& files);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <functional>
 #include <set>
 
@@ -142,6 +143,37 @@ TEST_F(GivenHash, NoticesAFileOfTheSameSizeAndTimeOfModification) {
   const auto [other, was_kept] = Give(true);
   EXPECT_NE(other, hash);
   EXPECT_FALSE(was_kept);
+}
+
+// What was read for it can be compared with a copy that took the file's place; of a kept one
+// nothing was read.
+TEST_F(GivenHash, OfAKeptOneAFileThatMayHaveBeenReplacedIsNotReadOn) {
+  const DataSpec data{.paths = {path_}, .format = DataFormat::kNumpy};
+  const auto given = [&](bool was_kept) {
+    absl::StatusOr<OpenedData> opened = OpenStoredData(data);
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ(GiveHash(*opened, data,
+                       {.finds = was_kept,
+                        .keeps = true,
+                        .folder = files_.root() + "/hashes",
+                        .now = absl::GetCurrentTimeNanos() + 10 * kSecond})
+                  .value_or(!was_kept),
+              was_kept);
+    return *std::move(opened);
+  };
+  const OpenedData computed = given(false), kept = given(true);
+  const auto read = [](const OpenedData& opened) {
+    return opened.stored.set->Read(0, std::vector<uint64_t>{1}).status();
+  };
+  EXPECT_TRUE(read(computed).ok() && read(kept).ok());
+  namespace fs = std::filesystem;
+  fs::copy_file(path_, path_ + ".new");
+  fs::last_write_time(path_ + ".new", fs::last_write_time(path_));
+  fs::rename(path_ + ".new", path_);
+  EXPECT_TRUE(read(computed).ok()) << read(computed);
+  EXPECT_TRUE(absl::IsDataLoss(read(kept))) << read(kept);
+  EXPECT_THAT(std::string(read(kept).message()),
+              testing::HasSubstr(path_ + ": it may have been replaced since the job began"));
 }
 
 TEST_F(GivenHash, IsNotKeptOfAFileThatMayChangeUnseen) {
