@@ -24,8 +24,8 @@ struct Corpus {
 // A directory stands for the regular files below it whose names end in one of `data.suffixes`, ""
 // standing for names without a dot (a file named in `paths` is read whatever its name), in
 // depth-first, byte-wise order of names. Symbolic links to directories below it are not followed,
-// and folders of runs, ~/.config/muster and links to files in them are left
-// out.
+// and pipes, sockets, devices, folders of runs, ~/.config/muster and links to files in them are
+// left out.
 // kInvalidArgument: a path that is missing, cannot be read, or is or lies in the folder of a run,
 // or no content at all. kDataLoss: something below a directory that cannot be read, or fails while
 // it is read (the message names the first and how many). Where `data.unreadable` says so it is left

@@ -132,6 +132,7 @@ class Table {
     DataMemory memory;
     MUSTER_RETURN_IF_ERROR(Take(memory, file.name(), file.size()));
     MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadString(file, 0, file.size()));
+    MUSTER_RETURN_IF_ERROR(CheckText(file, text));
     CsvRows rows(text, data_.delimiter[0], BeginOf(text));
     std::vector<size_t> places;  // of the columns that are used, in the file
     size_t width = 0;
@@ -199,10 +200,24 @@ class Table {
       const std::vector<std::string> header =
           has_row ? Header(rows.cells()) : std::vector<std::string>();
       const bool is_all = bytes >= file.size();
+      if (is_all) MUSTER_RETURN_IF_ERROR(CheckText(file, text));
       if (!is_all && !(has_row && rows.Next().value_or(false))) continue;
       if (!more.ok()) return Prefix(file.name(), more.status());
       return has_row ? Choose(header) : absl::OkStatus();
     }
+  }
+
+  // Which other programs save as CSV, and would be one strange column here.
+  static absl::Status CheckText(const ByteSource& file, absl::string_view text) {
+    if (absl::StartsWith(text, "\xff\xfe") || absl::StartsWith(text, "\xfe\xff"))
+      return Bad(file, "it is UTF-16; save it as UTF-8");
+    const size_t end = text.find_first_of("\r\n");
+    if (end != absl::string_view::npos && text[end] == '\r' && end + 1 < text.size() &&
+        text[end + 1] != '\n' && !absl::StrContains(text, '\n'))
+      return BadAt(file, end,
+                   "its lines end in CR alone; save it with ends of LF or CRLF, as others have "
+                   "them");
+    return absl::OkStatus();
   }
 
   static size_t BeginOf(absl::string_view text) {

@@ -114,7 +114,9 @@ class Walk {
     }
   }
 
-  // Pipes, devices and links to directories are no files. A link may lead into a folder of ours.
+  // Pipes, devices and links to directories are no files. Among texts they are passed over, as in
+  // folders of programs they are no content; in a data set, which would be smaller without a word,
+  // only the links are. A link may lead into a folder of ours.
   void AddFound(const WalkedFile& file) {
     const fs::path& path = file.path;
     std::error_code error;
@@ -122,6 +124,8 @@ class Walk {
     const fs::file_status status = fs::status(path, error);
     if (fs::is_regular_file(status)) return AddFile(file);
     if (!fs::exists(status)) CountUnreadable(path, error.message());
+    if (fs::exists(status) && !fs::is_directory(status) && data_.format != DataFormat::kText)
+      CountUnreadable(path, "it is a pipe, a socket or a device, and no file");
   }
 
   void AddFile(const WalkedFile& file) {

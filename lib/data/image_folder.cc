@@ -1,11 +1,15 @@
+#include <filesystem>
 #include <map>
 #include <set>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/bytes.h"
 #include "lib/base/status.h"
 #include "lib/data/formats.h"
 #include "lib/data/image_set.h"
+#include "lib/data/names_in.h"
 #include "lib/kernels/sha256.h"
 
 namespace muster {
@@ -30,6 +34,28 @@ absl::StatusOr<std::set<std::string>> ClassesIn(const DataFiles& files) {
   return classes;
 }
 
+// Each folder right below an item of data.paths is a class. One without an image would move the
+// numbers of those behind it where images come later, or where they lie on another machine.
+absl::Status CheckFolders(const DataSpec& data, const std::set<std::string>& classes) {
+  for (const std::string& item : data.paths) {
+    std::error_code error;
+    std::filesystem::directory_iterator listed(item, error);
+    if (error) continue;  // a file, or the walk has told of it
+    for (const std::string& name : NamesIn(std::move(listed), error)) {
+      const std::filesystem::path folder = std::filesystem::path(item) / name;
+      if (classes.count(name) > 0 ||
+          !std::filesystem::is_directory(std::filesystem::symlink_status(folder, error)) ||
+          !OurOwnAround(folder).empty())
+        continue;
+      return absl::DataLossError(
+          absl::StrCat("data.paths: ", folder.string(), " holds no image",
+                       data.suffixes.empty() ? "" : " of data.suffixes",
+                       ", and each folder there is a class; put images in it, or take it away"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StoredSet> Opened(const DataFiles& files, const std::set<std::string>& classes,
                                  const DataSpec& data) {
   std::map<absl::string_view, int64_t> numbers;
@@ -45,6 +71,7 @@ absl::StatusOr<StoredSet> Opened(const DataFiles& files, const std::set<std::str
 
 absl::StatusOr<StoredSet> OpenImages(const DataFiles& files, const DataSpec& data) {
   MUSTER_ASSIGN_OR_RETURN(const std::set<std::string> classes, ClassesIn(files));
+  MUSTER_RETURN_IF_ERROR(CheckFolders(data, classes));
   return Opened(files, classes, data);
 }
 

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -244,8 +246,13 @@ absl::StatusOr<StoredSet> OpenNumpy(const DataFiles& files, const DataSpec& data
       continue;
     }
     MUSTER_ASSIGN_OR_RETURN(const std::vector<ZipMember> members, ReadZip(*file.source));
+    std::set<std::string> keys;
     for (const ZipMember& member : members) {
       const std::string key(absl::StripSuffix(member.name, ".npy"));
+      // Arrays of one key are joined only where they are in files of their own.
+      if (!keys.insert(key).second)
+        return Bad(*file.source,
+                   absl::StrCat("array '", key.substr(0, 100), "' stands there twice"));
       if (!IsAskedFor(key, data)) {
         others.push_back(key);
         continue;

@@ -37,7 +37,9 @@ class PtFile {
       // As torch.serialization.set_crc32_options(False) leaves it.
       if (member.crc == 0u) member.crc.reset();
       std::string name = member.name;
-      opened.members_.emplace(std::move(name), std::move(member));
+      const auto [known, is_new] = opened.members_.emplace(std::move(name), std::move(member));
+      if (!is_new)
+        return Bad(*file, absl::StrCat("'", known->first.substr(0, 100), "' stands there twice"));
     }
     return opened;
   }

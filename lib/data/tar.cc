@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +15,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kBlock = 512;
+constexpr size_t kShownName = 100;
 constexpr uint64_t kMostExtraBytes = uint64_t{1} << 20;  // of a header that describes the next file
 constexpr size_t kMostMembers = size_t{1} << 24;
 constexpr uint64_t kPieceBytes = uint64_t{64} << 10;
@@ -55,9 +58,15 @@ bool ChecksumFits(absl::string_view header) {
   return said && *said == sum;
 }
 
+// What headers before one say of it, in place of its own fields.
+struct Extra {
+  std::string name;
+  std::string link;
+  std::optional<uint64_t> bytes;
+};
+
 // "20 path=a/b.jpg\n", so many bytes each.
-absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view records,
-                     std::string& name, std::vector<uint64_t>& bytes) {
+absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view records, Extra& extra) {
   while (!records.empty()) {
     const size_t blank = records.find(' ');
     uint64_t length = 0;
@@ -68,13 +77,70 @@ absl::Status TakePax(const ByteSource& tar, uint64_t at, absl::string_view recor
         absl::StrSplit(records.substr(blank + 1, length - blank - 2), absl::MaxSplits('=', 1));
     uint64_t number = 0;
     if (absl::StartsWith(pair.first, "GNU.sparse.")) return IsSparse(tar, at);
-    if (pair.first == "path") name = std::string(pair.second);
+    if (pair.first == "path") extra.name = std::string(pair.second);
+    if (pair.first == "linkpath") extra.link = std::string(pair.second);
     if (pair.first == "size") {
       if (!absl::SimpleAtoi(pair.second, &number)) return BadAt(tar, at, "a size of pax is broken");
-      bytes = {number};
+      extra.bytes = number;
     }
     records.remove_prefix(length);
   }
+  return absl::OkStatus();
+}
+
+// The files that stand before a hard link, by name; the last of a name is what it leads to. Most
+// archives have no link, and so no need of it.
+class FilesByName {
+ public:
+  // nullptr: there is none.
+  const TarMember* Find(const std::vector<TarMember>& members, absl::string_view name) {
+    for (; known_ < members.size(); ++known_) places_[members[known_].name] = known_;
+    const auto found = places_.find(std::string(name));
+    return found == places_.end() ? nullptr : &members[found->second];
+  }
+
+ private:
+  size_t known_ = 0;
+  std::unordered_map<std::string, size_t> places_;
+};
+
+struct MemberKind {
+  uint64_t at = 0;  // of its header
+  char kind = '0';
+  std::string link;
+};
+
+// Folders are no members. Where something else than a file stands, a sample would be missing.
+absl::Status TakeMember(const ByteSource& tar, const MemberKind& of, TarMember member,
+                        FilesByName& by_name, std::vector<TarMember>& members) {
+  const auto bad = [&](absl::string_view why) {
+    return BadAt(tar, of.at, absl::StrCat("'", member.name.substr(0, kShownName), "' is ", why));
+  };
+  const std::string link = of.link.substr(0, kShownName);
+  switch (of.kind) {
+    case '1':
+      if (member.bytes == 0) {  // else, as pax allows, they stand here once more
+        const TarMember* const file = by_name.Find(members, of.link);
+        if (file == nullptr)
+          return bad(absl::StrCat("a hard link to '", link,
+                                  "', and no such file stands before it; ",
+                                  "make the archive with --hard-dereference"));
+        member.at = file->at;
+        member.bytes = file->bytes;
+      }
+      break;
+    case '2':
+      return bad(absl::StrCat("a symbolic link to '", link,
+                              "', which is no file of this archive; make it with --dereference"));
+    case '3':
+    case '4':
+    case '6': return bad("a device or a pipe, and no file; make the archive without it");
+    case '0':
+    case '7':
+    case '\0': break;
+    default: return absl::OkStatus();
+  }
+  members.push_back(std::move(member));
   return absl::OkStatus();
 }
 
@@ -118,8 +184,8 @@ absl::Status CheckEnd(const ByteSource& tar, uint64_t at) {
 
 absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
   std::vector<TarMember> members;
-  std::string long_name;
-  std::vector<uint64_t> long_size;  // none, or the one of the next file
+  FilesByName by_name;
+  Extra next;
   for (uint64_t at = 0; at < tar.size();) {
     if (tar.size() - at < kBlock)
       return at == 0 ? NoArchive(tar, "it is cut off") : BadAt(tar, at, "it is cut off");
@@ -135,8 +201,7 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
     const absl::string_view view = header;
     const std::optional<uint64_t> field = Number(view.substr(124, 12));
     const char kind = header[156];
-    const uint64_t bytes =
-        kind != 'x' && !long_size.empty() ? long_size[0] : field.value_or(tar.size());
+    const uint64_t bytes = kind != 'x' && next.bytes ? *next.bytes : field.value_or(tar.size());
     if (kind == 'S') return IsSparse(tar, at);
     const uint64_t begin = at + kBlock;
     if (!field || bytes > tar.size() - begin)
@@ -145,17 +210,20 @@ absl::StatusOr<std::vector<TarMember>> ReadTar(const ByteSource& tar) {
     if (kind == 'x' || kind == 'g' || kind == 'L' || kind == 'K') {
       if (bytes > kMostExtraBytes) return BadAt(tar, at, "a header has more than a megabyte");
       MUSTER_ASSIGN_OR_RETURN(const std::string extra, ReadString(tar, begin, bytes));
-      if (kind == 'L') long_name = std::string(UpToZero(extra));
-      if (kind == 'x') MUSTER_RETURN_IF_ERROR(TakePax(tar, at, extra, long_name, long_size));
+      if (kind == 'L') next.name = std::string(UpToZero(extra));
+      if (kind == 'K') next.link = std::string(UpToZero(extra));
+      if (kind == 'x') MUSTER_RETURN_IF_ERROR(TakePax(tar, at, extra, next));
     } else {
       std::string name(UpToZero(view.substr(0, 100)));
       const absl::string_view prefix = UpToZero(view.substr(345, 155));
       if (view.substr(257, 6) == absl::string_view("ustar\0", 6) && !prefix.empty())
         name = absl::StrCat(prefix, "/", name);
-      if (!long_name.empty()) name = std::exchange(long_name, "");
-      long_size.clear();
-      if (kind == '0' || kind == '\0' || kind == '7')
-        members.push_back({std::move(name), begin, bytes});
+      const Extra own = std::exchange(next, {});
+      if (!own.name.empty()) name = own.name;
+      const std::string link =
+          own.link.empty() ? std::string(UpToZero(view.substr(157, 100))) : own.link;
+      MUSTER_RETURN_IF_ERROR(
+          TakeMember(tar, {at, kind, link}, {std::move(name), begin, bytes}, by_name, members));
       if (members.size() > kMostMembers)
         return BadAt(tar, at, absl::StrCat("it holds more than ", kMostMembers, " files"));
     }

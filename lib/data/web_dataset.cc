@@ -16,6 +16,7 @@ namespace muster {
 namespace {
 
 constexpr uint64_t kMostLabelBytes = 32;
+constexpr size_t kShownName = 100;
 
 // "a/b.c.jpg" is the file "c.jpg" of the sample "a/b".
 std::pair<std::string, std::string> SampleAndKind(const std::string& name) {
@@ -31,7 +32,8 @@ absl::StatusOr<int64_t> ReadLabel(const ByteSource& file) {
     MUSTER_ASSIGN_OR_RETURN(text, ReadAll(file, kMostLabelBytes));
   }
   int64_t label = 0;
-  if (!absl::SimpleAtoi(text, &label)) return Bad(file, "a label (.cls) is a whole number");
+  if (!absl::SimpleAtoi(text, &label) || label < 0)
+    return Bad(file, "a label (.cls) is a whole number from 0, that of a class");
   return label;
 }
 
@@ -42,6 +44,7 @@ struct Sample {
   SourcePtr tar;
   std::string name;
   SourcePtr image;
+  SourcePtr label_file;
   std::optional<int64_t> label;
 };
 
@@ -50,12 +53,14 @@ class Samples {
   absl::Status Add(const SourcePtr& tar, const TarMember& member) {
     const auto [name, kind] = SampleAndKind(member.name);
     if (samples_.empty() || samples_.back().name != name || samples_.back().tar != tar)
-      samples_.push_back({tar, name, nullptr, {}});
+      samples_.push_back({tar, name, nullptr, nullptr, {}});
     Sample& sample = samples_.back();
     SourcePtr file =
         PartOf(tar, absl::StrCat(tar->name(), " (", member.name, ")"), member.at, member.bytes);
     if (kind == "cls") {
+      if (sample.label) return Bad(*file, "its sample has another label already");
       MUSTER_ASSIGN_OR_RETURN(sample.label, ReadLabel(*file));
+      sample.label_file = std::move(file);
     } else if (IsImage(kind)) {
       if (sample.image != nullptr) return Bad(*file, "its sample has another image already");
       sample.image = std::move(file);
@@ -65,8 +70,31 @@ class Samples {
     return absl::OkStatus();
   }
 
-  // Samples without an image are none: a tar may hold a file that describes it.
+  // All files of a tar were added. A sample whose files stand apart would be two, neither of them
+  // whole, and one that was appended once more would count twice.
+  absl::Status EndTar() {
+    std::vector<const Sample*> sorted;
+    for (size_t i = checked_; i < samples_.size(); ++i)
+      if (samples_[i].image != nullptr || samples_[i].label) sorted.push_back(&samples_[i]);
+    checked_ = samples_.size();
+    std::sort(sorted.begin(), sorted.end(),
+              [](const Sample* a, const Sample* b) { return a->name < b->name; });
+    const auto twice =
+        std::adjacent_find(sorted.begin(), sorted.end(),
+                           [](const Sample* a, const Sample* b) { return a->name == b->name; });
+    if (twice == sorted.end()) return absl::OkStatus();
+    return Bad(*(*twice)->tar,
+               absl::StrCat("the sample '", (*twice)->name.substr(0, kShownName),
+                            "' stands there twice; the files of one stand side by side"));
+  }
+
+  // Samples without an image and a label are none: a tar may hold a file that describes it.
   absl::StatusOr<std::vector<EncodedImage>> Finish(bool& has_label) {
+    for (const Sample& sample : samples_)
+      if (sample.label && sample.image == nullptr)
+        return Bad(*sample.label_file,
+                   absl::StrCat("the sample '", sample.name.substr(0, kShownName),
+                                "' has a label and no image (.jpg, .jpeg or .png) beside it"));
     std::erase_if(samples_, [](const Sample& sample) { return sample.image == nullptr; });
     if (samples_.empty() && other_.file != nullptr)
       return Bad(*other_.file,
@@ -90,7 +118,8 @@ class Samples {
     std::string kind;
   };
   std::vector<Sample> samples_;
-  Other other_;  // the first that only its last dot makes an image
+  size_t checked_ = 0;  // of these, by EndTar
+  Other other_;         // the first that only its last dot makes an image
 };
 
 }  // namespace
@@ -102,6 +131,7 @@ absl::StatusOr<std::vector<EncodedImage>> ImagesOfWebDataset(const DataFiles& fi
     MUSTER_ASSIGN_OR_RETURN(const std::vector<TarMember> members, ReadTar(*file.source));
     for (const TarMember& member : members)
       MUSTER_RETURN_IF_ERROR(samples.Add(file.source, member));
+    MUSTER_RETURN_IF_ERROR(samples.EndTar());
   }
   return samples.Finish(has_label);
 }

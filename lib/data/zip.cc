@@ -27,6 +27,7 @@ constexpr uint32_t kIn64 = 0xffffffff;
 struct Directory {
   uint64_t at = 0;
   uint64_t bytes = 0;
+  uint64_t entries = 0;
 };
 
 absl::StatusOr<std::vector<std::byte>> ReadPiece(const ByteSource& zip, uint64_t at,
@@ -49,7 +50,8 @@ absl::StatusOr<Directory> FindDirectory64(const ByteSource& zip, uint64_t end) {
   if (LittleEndian<uint32_t>(record.data()) != kEnd64Mark)
     return BadAt(zip, at, "the record of zip64 is missing");
   return Directory{LittleEndian<uint64_t>(record.data() + 48),
-                   LittleEndian<uint64_t>(record.data() + 40)};
+                   LittleEndian<uint64_t>(record.data() + 40),
+                   LittleEndian<uint64_t>(record.data() + 32)};
 }
 
 absl::StatusOr<Directory> FindDirectory(const ByteSource& zip) {
@@ -59,11 +61,19 @@ absl::StatusOr<Directory> FindDirectory(const ByteSource& zip) {
   for (uint64_t at = tail - kEndBytes + 1; at-- > 0;) {
     const std::byte* record = bytes.data() + at;
     if (LittleEndian<uint32_t>(record) != kEndMark) continue;
-    const Directory found{LittleEndian<uint32_t>(record + 16), LittleEndian<uint32_t>(record + 12)};
+    const Directory found{LittleEndian<uint32_t>(record + 16), LittleEndian<uint32_t>(record + 12),
+                          LittleEndian<uint16_t>(record + 10)};
     if (found.at != kIn64 && found.bytes != kIn64) return found;
     return FindDirectory64(zip, zip.size() - tail + at);
   }
   return BadAt(zip, zip.size(), "it has no directory of a zip file; it may be cut off");
+}
+
+// Where more entries than the record has room for are not told of in zip64, it has the most that
+// fits, or what is left of their number in 16 bits.
+bool IsCount(uint64_t told, uint64_t entries) {
+  constexpr uint64_t kMost = 0xffff;
+  return told == entries || (entries >= kMost && (told == kMost || told == (entries & kMost)));
 }
 
 // Numbers that have no room in an entry stand in its extra field, in this order.
@@ -128,6 +138,10 @@ absl::StatusOr<std::vector<ZipMember>> ReadZip(const ByteSource& zip) {
     members.push_back(std::move(member));
     at += kEntryBytes + name + extra + comment;
   }
+  if (!IsCount(directory.entries, members.size()))
+    return BadAt(zip, directory.at,
+                 absl::StrCat("its directory has ", members.size(), " entries, and its end tells ",
+                              "of ", directory.entries, "; the file is broken"));
   return members;
 }
 

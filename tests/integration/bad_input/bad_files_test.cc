@@ -153,6 +153,7 @@ Format CsvFormat() {
            {"OtherShape",
             {{"f.csv", rows + "1,2\n"}},
             {"line 14 (byte ", "has 2 cells, and the first has 4"}},
+           {"Utf16", {{"f.csv", "\xff\xfe" + rows}}, {"f.csv: it is UTF-16; save it as UTF-8"}},
            {"NoColumn",
             {{"f.csv", rows}},
             {"data.label: ", "has no column 'z'; it has: a, b, c, y"},
@@ -205,6 +206,9 @@ Format NpzFormat() {
             {{"f.npz", HalfOf(sound)}},
             {"it has no directory of a zip file; it may be cut off"}},
            {"Empty", {{"f.npz", ""}}, {"at byte 0: it is too short for a zip file"}},
+           {"ArrayTwice",
+            {{"f.npz", Zip({{"x.npy", X()}, {"y.npy", Y()}, {"x.npy", X()}}, true)}},
+            {"f.npz: array 'x' stands there twice"}},
            {"OtherType",
             {{"f.npz", Zip({{"x.npy", Npy("|O", {kSamples}, std::string(96, 'x'))}, {"y.npy", Y()}},
                            false)}},
@@ -334,7 +338,12 @@ Format ImagesFormat() {
            {"Other",
             with("#!/bin/sh\n"),
             {"it is neither JPEG nor PNG", "name endings in data.suffixes"}},
-           {"InNoFolder", {{"0.png", png}}, {"it lies in no folder of a class"}}}};
+           {"InNoFolder", {{"0.png", png}}, {"it lies in no folder of a class"}},
+           {"ClassWithoutAnImage",
+            {{"a/0.png", png}, {"b/notes.txt", "none"}, {"c/2.png", png}},
+            {"/b holds no image of data.suffixes", "put images in it, or take it away"},
+            kExitBadData,
+            "suffixes: [.png]"}}};
 }
 
 Format WebDatasetFormat() {
@@ -353,7 +362,13 @@ Format WebDatasetFormat() {
        {"Joined", with(shard + shard), {"something follows the mark of its end"}},
        {"Packed", with(Gzip(shard)), {"it is compressed by gzip", "gzip -d"}},
        {"OtherType", with(Shard("two")), {"(0.cls): a label (.cls) is a whole number"}},
-       {"NoImage", with(Tar({{"0.cls", "1"}})), {"no image in ", "name files that are not empty"}},
+       {"NoImage",
+        with(Tar({{"0.json", "{}"}})),
+        {"no image in ", "name files that are not empty"}},
+       {"LabelAlone",
+        with(Tar({{"0.png", Png(Slope(4, 4))}, {"0.cls", "1"}, {"1.cls", "1"}})),
+        {"(1.cls): the sample '1' has a label and no image (.jpg, .jpeg or .png) beside it"}},
+       {"NegativeLabel", with(Shard("-1")), {"(0.cls): a label (.cls) is a whole number from 0"}},
        {"NoLabel",
         with(Tar({{"0.png", Png(Slope(4, 4))}})),
         {"data.paths: the samples of these files have no label"},

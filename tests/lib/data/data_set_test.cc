@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cstring>
@@ -1232,11 +1233,26 @@ std::string WithKind(std::string tar, char kind) {
   return With(tar, 156, std::string(1, kind));
 }
 
+// Without the mark of the end.
+std::string TarLink(char kind, const std::string& name, const std::string& to) {
+  std::string header = WithKind(Tar({{name, ""}}), kind).substr(0, 512);
+  unsigned sum = static_cast<unsigned>(std::stoul(header.substr(148, 6), nullptr, 8));
+  for (const char c : to) sum += static_cast<unsigned char>(c);
+  header = With(header, 148, absl::StrFormat("%06o", sum));
+  return With(header, 157, to);
+}
+
 std::vector<Broken> BrokenTables() {
   using enum DataFormat;
   return {
       {"CsvEmpty", kCsv, "", "no sample", kNone},
       {"CsvHeaderAlone", kCsv, "a,b\n", "no sample", kNone},
+      {"CsvUtf16", kCsv,
+       "\xff\xfe"
+       "a\0\n\0001\0\n\0"s,
+       "it is UTF-16; save it as UTF-8"},
+      {"CsvUtf16Big", kCsv, "\xfe\xff\0a\0\n\0001\0\n"s, "it is UTF-16; save it as UTF-8"},
+      {"CsvOfCr", kCsv, "a,b\r1,2\r3,4\r", "at byte 3: its lines end in CR alone"},
       {"CsvText", kCsv, "a,b\n1,two\n", "line 2 (byte 4): column 'b': 'two' is no number"},
       {"CsvInfinite", kCsv, "a\n1e999\n", "column 'a': '1e999' is no number"},
       {"CsvShortRow", kCsv, "a,b\n1,2\n\n3\n", "line 4 (byte 9): has 1 cells, and the first has 2"},
@@ -1306,6 +1322,27 @@ std::vector<Broken> BrokenTables() {
        kNumpy,
        With(kNpz, kNpz.find("PK\x01\x02") + 24, "\x10"),
        "unpacked it is larger than the zip file says",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzTwice",
+       kNumpy,
+       Zip({{"x.npy", kNpy}, {"x.npy", kNpy}}, false),
+       "array 'x' stands there twice",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzTwiceByTwoNames",
+       kNumpy,
+       Zip({{"x.npy", kNpy}, {"x", kNpy}}, false),
+       "array 'x' stands there twice",
+       absl::StatusCode::kDataLoss,
+       {},
+       "f.npz"},
+      {"NpzCount",
+       kNumpy,
+       With(kNpz, kNpz.size() - 12, "\xff\xff"),
+       "its directory has 1 entries, and its end tells of 65535",
        absl::StatusCode::kDataLoss,
        {},
        "f.npz"},
@@ -1419,6 +1456,29 @@ std::vector<Broken> BrokenOthers() {
        "a label (.cls) is a whole"},
       {"TarLongLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", std::string(33, '1')}}),
        "(a.cls): a label (.cls) is a whole number"},
+      {"TarNegativeLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", "-1"}}),
+       "(a.cls): a label (.cls) is a whole number from 0"},
+      {"TarTwoLabels", kWebDataset, Tar({{"a.cls", "1"}, {"a.png", png}, {"a.cls", "2"}}),
+       "(a.cls): its sample has another label already"},
+      {"TarLabelAlone", kWebDataset, Tar({{"a.png", png}, {"a.cls", "1"}, {"b.cls", "1"}}),
+       "(b.cls): the sample 'b' has a label and no image"},
+      {"TarSampleTwice", kWebDataset,
+       Tar({{"a.png", png},
+            {"a.cls", "1"},
+            {"b.png", png},
+            {"b.cls", "1"},
+            {"a.png", png},
+            {"a.cls", "1"}}),
+       "the sample 'a' stands there twice"},
+      {"TarSampleApart", kWebDataset,
+       Tar({{"a.png", png}, {"b.png", png}, {"a.cls", "1"}, {"b.cls", "1"}}),
+       "the sample 'a' stands there twice; the files of one stand side by side"},
+      {"TarHardLink", kWebDataset, TarLink('1', "a.png", "b.png") + Tar({{"b.png", png}}),
+       "at byte 0: 'a.png' is a hard link to 'b.png', and no such file stands before it"},
+      {"TarSymbolicLink", kWebDataset, TarLink('2', "a.png", "b.png") + Tar({{"b.png", png}}),
+       "at byte 0: 'a.png' is a symbolic link to 'b.png'"},
+      {"TarPipe", kWebDataset, WithKind(Tar({{"a.png", ""}, {"b.png", png}}), '6'),
+       "at byte 0: 'a.png' is a device or a pipe"},
       {"TarNoImage", kWebDataset, Tar({{"a.txt", "text"}}), "no image", kNone},
       {"TextWithoutShape", kText, "text", "data.format", kPrecondition},
   };
@@ -1480,6 +1540,42 @@ std::vector<Broken> BrokenPickles() {
       {"PtNoRows", kPt, with({"FloatStorage", "0", 0, {0, 2}, {2, 1}}), "no sample", kNone},
       {"PtKey", kPt, with(x), "hold no array 'z'; they hold: ", kPrecondition, {.label = "z"}},
   };
+}
+
+// As tar writes a file that it has written by another name; the link's may be a long one.
+TEST(WebDataset, AHardLinkIsTheFileThatItLeadsTo) {
+  const std::string image = Png(Slope(4, 4)), other = Png(Slope(4, 5));
+  const std::string folder(120, 'd');
+  const auto long_names = [&](const std::string& name, const std::string& link) {
+    return WithoutTheEnd(WithKind(Tar({{"././@LongLink", link}}), 'K')) +
+           WithoutTheEnd(WithKind(Tar({{"././@LongLink", name}}), 'L')) +
+           TarLink('1', name.substr(0, 100), link.substr(0, 100));
+  };
+  const auto pax = [](const std::string& link) {
+    const std::string record = absl::StrCat(" linkpath=", link, "\n");
+    return WithoutTheEnd(WithKind(Tar({{"x", absl::StrCat(record.size() + 3, record)}}), 'x')) +
+           TarLink('1', "e.png", link.substr(0, 100));
+  };
+  const Files files;
+  const std::string far = folder + "/c.png";
+  files.Write(
+      "0.tar",
+      WithoutTheEnd(Tar({{"a.png", image}, {"a.cls", "0"}})) + TarLink('1', "b.png", "a.png") +
+          WithoutTheEnd(Tar({{"b.cls", "1"}, {"z/" + std::string(90, 'z') + ".json", "{}"}})) +
+          WithoutTheEnd(WithKind(Tar({{"././@LongLink", far}}), 'L')) +
+          WithoutTheEnd(Tar({{far.substr(0, 100), other}})) +
+          WithoutTheEnd(WithKind(Tar({{"././@LongLink", folder + "/c.cls"}}), 'L')) +
+          WithoutTheEnd(Tar({{"short", "2"}})) + long_names(folder + "/d.png", far) +
+          WithoutTheEnd(WithKind(Tar({{"././@LongLink", folder + "/d.cls"}}), 'L')) +
+          WithoutTheEnd(Tar({{"short", "3"}})) + pax(far) + Tar({{"e.cls", "4"}}));
+  const auto set =
+      Opened({.paths = {files.root()}, .format = DataFormat::kWebDataset, .image_size = {4, 4}});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<int64_t>(*set, 1, {0, 1, 2, 3, 4}), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_EQ(Read<float>(*set, 0, {1}), Read<float>(*set, 0, {0}));
+  EXPECT_NE(Read<float>(*set, 0, {2}), Read<float>(*set, 0, {0}));
+  for (const uint64_t linked : {3, 4})
+    EXPECT_EQ(Read<float>(*set, 0, {linked}), Read<float>(*set, 0, {2}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Pickles, BrokenFile, testing::ValuesIn(BrokenPickles()),
@@ -1548,6 +1644,50 @@ TEST(DataSet, ABrokenImageIsABadSampleAndAChangedFileIsNot) {
   EXPECT_TRUE(absl::IsDataLoss(changed) && !IsBadSample(changed)) << changed;
   std::filesystem::remove(changes);
   EXPECT_FALSE(ReadGood(*set, 0, std::vector<uint64_t>{0, 4}, batch, 0).ok());
+}
+
+// Else the numbers of the classes behind it were others once it holds one.
+TEST(Images, AFolderWithoutAnImageIsNoClass) {
+  const Files files;
+  const std::string image = Png(Slope(4, 4));
+  files.Write("train/cat/1.png", image);
+  files.Write("train/cat/deeper/2.png", image);
+  files.Write("train/fish/notes.txt", "none");
+  fs::create_directory(files.root() + "/train/cat/empty");
+  files.Write("v/cat/1.png", image);
+  fs::create_directories(files.root() + "/v/dog");
+  const DataSpec data{
+      .paths = {files.root() + "/train"}, .suffixes = {".png"}, .format = DataFormat::kImages};
+  const auto refusal = [&] { return OpenDataSet(data, 1).status(); };
+  EXPECT_TRUE(absl::IsDataLoss(refusal())) << refusal();
+  EXPECT_THAT(std::string(refusal().message()),
+              HasSubstr("train/fish holds no image of data.suffixes"));
+  fs::remove_all(files.root() + "/train/fish");
+  EXPECT_TRUE(refusal().ok()) << refusal();
+  fs::create_directory(files.root() + "/train/dog");
+  EXPECT_THAT(std::string(refusal().message()), HasSubstr("train/dog holds no image"));
+  files.Write("train/dog/1.png", image);
+  EXPECT_TRUE(OpenDataSet(Measuring(data, files.root() + "/v")).ok())
+      << "what is measured with may lack a class";
+}
+
+TEST(DataSet, APipeInAFolderIsNoSampleThatMayBeMissing) {
+  const Files files;
+  files.Write("a/1.png", Png(Slope(4, 4)));
+  fs::create_directory(files.root() + "/b");
+  const std::string pipe = files.root() + "/b/2.png";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  DataSpec data{.paths = {files.root()}, .format = DataFormat::kImages};
+  const absl::Status status = OpenDataSet(data, 1).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(pipe + " cannot be read: it is a pipe, a socket or a device"));
+  files.Write("b/1.png", Png(Slope(4, 4)));
+  data.unreadable = Unreadable::kSkip;
+  const auto set = Opened(data);
+  ASSERT_NE(set, nullptr);
+  EXPECT_EQ(set->Samples(), 2u);
+  EXPECT_THAT(set->LeftOut(), HasSubstr(pipe));
 }
 
 TEST(DataSet, AnImageInNoFolderOfAClassIsNamed) {
