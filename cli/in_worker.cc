@@ -21,6 +21,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/signal_name.h"
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/checkpoint/served_files.h"
 #include "lib/launch/last_word.h"
 #include "lib/wire/job_codec.h"
@@ -52,9 +53,19 @@ bool IsSpecification(absl::string_view path) {
          absl::EndsWith(path, ".json") || path == "-";
 }
 
-absl::string_view FormatOf(const std::string& path) {
+bool IsFolder(const std::string& path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) return "images";
+  return std::filesystem::is_directory(path, ignored);
+}
+
+bool SaysFormat(const std::vector<std::string>& settings) {
+  return std::any_of(settings.begin(), settings.end(), [](const std::string& setting) {
+    return absl::StartsWith(setting, "data.format=");
+  });
+}
+
+absl::string_view FormatOf(const std::string& path) {
+  if (IsFolder(path)) return "images";
   const auto* known =
       std::find_if(std::begin(kEndings), std::end(kEndings),
                    [&](const FileEnding& of) { return absl::EndsWith(path, of.ending); });
@@ -70,12 +81,25 @@ absl::StatusOr<JobSpec> SpecOfFiles(const std::vector<std::string>& paths,
     if (IsSpecification(path))
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": a specification stands alone; it names its files itself"));
-    job["data"]["paths"].push_back(std::filesystem::absolute(path).string());
+    const std::string whole = std::filesystem::absolute(path).string();
+    if (!IsUtf8(whole))
+      return absl::InvalidArgumentError(
+          absl::StrCat(whole,
+                       ": its name is no UTF-8, as names in data.paths have to be; rename "
+                       "it, or name the folder that it lies in"));
+    job["data"]["paths"].push_back(whole);
   }
   if (const absl::string_view format = FormatOf(paths.front()); !format.empty())
     job["data"]["format"] = format;
-  return ParseJobYaml(job.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-                      paths.front(), settings);
+  absl::StatusOr<JobSpec> spec = ParseJobYaml(
+      job.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), paths.front(), settings);
+  // What does not fit its images is often meant for files of another format in it.
+  if (!spec.ok() && IsFolder(paths.front()) && !SaysFormat(settings))
+    return absl::Status(spec.status().code(),
+                        absl::StrCat(spec.status().message(), " (", paths.front(),
+                                     " is a folder, which is taken for one of images; "
+                                     "--set data.format=… says what else its files are)"));
+  return spec;
 }
 
 const char* NameOf(DataArguments::Command command) {

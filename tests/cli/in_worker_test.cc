@@ -55,6 +55,26 @@ TEST(DataCommand, AFolderIsOneOfImagesUnlessASettingSaysOtherwise) {
   EXPECT_EQ(data["label"], "y");
 }
 
+TEST(DataCommand, AFolderIsNamedWhereSettingsAreForOtherFiles) {
+  const std::string folder = testing::TempDir() + "dir.csv";
+  std::filesystem::create_directory(folder);
+  for (const std::string setting : {"data.label=y", "data.keys=[x]"}) {
+    const absl::Status status = Inspect(folder, {setting}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(folder + " is a folder, which is taken for one of images"));
+  }
+  EXPECT_TRUE(Inspect(folder, {"data.format=csv", "data.label=y"}).ok());
+  EXPECT_THAT(std::string(Inspect(folder, {"data.format=csv", "data.keys=[x]"}).status().message()),
+              testing::Not(HasSubstr("is a folder")));
+}
+
+TEST(DataCommand, AFileWhoseNameIsNoUtf8IsRefused) {
+  const absl::Status status = Inspect("/a/\xff\xfe.csv").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("its name is no UTF-8"));
+}
+
 TEST(DataCommand, ASpecificationIsThatOfItsJob) {
   const std::string path = testing::TempDir() + "job.yaml";
   std::ofstream(path) << "task: any\nsteps: 7\ndata: {paths: [/a/b], format: cifar10}\n";

@@ -198,10 +198,10 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
   MUSTER_RETURN_IF_ERROR(report.status());
   report->plugin = made->plugin;
   if (!spec.training.data.paths.empty()) {
-    const absl::StatusOr<uint64_t> bytes = BytesOfFiles(spec.training.data);
-    code = ExitCodeOfModel(bytes.status());
-    MUSTER_RETURN_IF_ERROR(bytes.status());
-    report->bytes = *bytes;
+    const absl::StatusOr<SizeOfFiles> size = FindSize(spec.training.data);
+    code = ExitCodeOfModel(size.status());
+    MUSTER_RETURN_IF_ERROR(size.status());
+    report->bytes = size->bytes;
   }
   return report;
 }

@@ -52,6 +52,13 @@ std::vector<InspectedField> FieldsOf(const std::vector<DataField>& stored, const
   return fields;
 }
 
+absl::Status AddSize(const DataSpec& data, InspectedData& inspected) {
+  MUSTER_ASSIGN_OR_RETURN(const SizeOfFiles size, FindSize(data));
+  inspected.files = size.files;
+  inspected.bytes = size.bytes;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<InspectedData> InspectStream(const TrainingSpec& training) {
   InspectedData inspected;
   MUSTER_ASSIGN_OR_RETURN(inspected.sample_bytes, StreamSampleBytes(training.data));
@@ -67,13 +74,18 @@ absl::StatusOr<InspectedData> InspectStream(const TrainingSpec& training) {
 absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
   const DataSpec& data = training.data;
   if (IsLive(data)) return InspectStream(training);
+  InspectedData inspected;
   if (IsPlainText(data)) {
     MUSTER_ASSIGN_OR_RETURN(Corpus corpus, ReadCorpus(data));
-    return InspectedData{.bytes = corpus.bytes.size(), .left_out = std::move(corpus.left_out)};
+    inspected.left_out = std::move(corpus.left_out);
+    MUSTER_RETURN_IF_ERROR(AddSize(data, inspected));
+    return inspected;
   }
   MUSTER_ASSIGN_OR_RETURN(OpenedData opened, OpenStoredData(data));
-  InspectedData inspected{.files = opened.files.size(), .left_out = std::move(opened.left_out)};
+  inspected.left_out = std::move(opened.left_out);
+  inspected.files = opened.files.size();
   for (const FileStamp& file : opened.files) inspected.bytes += file.bytes;
+  if (data.format == DataFormat::kText) MUSTER_RETURN_IF_ERROR(AddSize(data, inspected));
   const std::vector<DataField> stored = opened.stored.set->Fields();
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<DataSet> set,
                           Prepare(std::move(opened.stored), data, training.seed, false));
@@ -85,21 +97,23 @@ absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training) {
   return inspected;
 }
 
-absl::StatusOr<uint64_t> BytesOfFiles(const DataSpec& data) {
+absl::StatusOr<SizeOfFiles> FindSize(const DataSpec& data) {
   const uint64_t most = data.format == DataFormat::kText ? data.max_bytes : 0;  // 0: all
-  uint64_t bytes = 0;
-  const auto full = [&] { return most > 0 && bytes >= most; };
+  SizeOfFiles size;
+  const auto full = [&] { return most > 0 && size.bytes >= most; };
   const auto take = [&](const WalkedFile& file) -> std::string {
     const absl::StatusOr<FileStamp> stamp = StampOf(file.path.string(), file.below.string());
     if (!stamp.ok()) return std::string(stamp.status().message());
     // What cannot be opened is none of the data.
     if (const absl::Status opened = FileSource(file.path.string()).status(); !opened.ok())
       return std::string(opened.message());
-    bytes += stamp->bytes;
+    ++size.files;
+    size.bytes += stamp->bytes;
     return "";
   };
   MUSTER_RETURN_IF_ERROR(WalkFiles(data, full, take).status());
-  return full() ? most : bytes;
+  if (full()) size.bytes = most;
+  return size;
 }
 
 absl::StatusOr<HashedData> HashData(const TrainingSpec& training, const std::string& folder,

@@ -22,8 +22,8 @@ struct InspectedField {
 };
 
 struct InspectedData {
-  uint64_t files = 0;       // 0: text, which is read as one string of bytes
-  uint64_t bytes = 0;       // of them
+  uint64_t files = 0;
+  uint64_t bytes = 0;       // of them; of text, to data.max_bytes
   uint64_t samples = 0;     // 0: text that is cut into samples by a task
   uint64_t validation = 0;  // of these, left out of training
   // Of a stream, which has no files, and nobody knows how many samples; 0: it is none.
@@ -35,9 +35,13 @@ struct InspectedData {
 // Opens the files and reads the first sample; of a stream it makes one. Errors as OpenDataSet.
 absl::StatusOr<InspectedData> InspectData(const TrainingSpec& training);
 
-// How many bytes the files have that a job reads; of text, to data.max_bytes. Nothing is read of
-// them. Errors as WalkFiles (lib/data/file_walk.h).
-absl::StatusOr<uint64_t> BytesOfFiles(const DataSpec& data);
+struct SizeOfFiles {
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+};
+// Of the files that a job reads; of text, to data.max_bytes. Nothing is read of them. Errors as
+// WalkFiles (lib/data/file_walk.h).
+absl::StatusOr<SizeOfFiles> FindSize(const DataSpec& data);
 
 struct HashedData {
   std::string hash;

@@ -100,11 +100,8 @@ std::string InspectionAsText(const JobSpec& spec, const InspectedData& inspected
     return text +
            Line("samples", absl::StrCat("as they come, of ", inspected.sample_bytes, " bytes")) +
            FieldTable(inspected.fields, "a made sample");
-  text += Line(
-      "content",
-      absl::StrCat(
-          inspected.files == 0 ? "" : Plural(static_cast<int64_t>(inspected.files), "file") + ", ",
-          SizeText(inspected.bytes)));
+  text += Line("content", absl::StrCat(Plural(static_cast<int64_t>(inspected.files), "file"), ", ",
+                                       SizeText(inspected.bytes)));
   if (inspected.samples == 0) {
     text += Line("samples", "as the task cuts them");
   } else {

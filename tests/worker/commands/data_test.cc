@@ -64,10 +64,24 @@ TEST_F(Data, TextIsABunchOfBytes) {
   const auto inspected = InspectData(spec.training);
   ASSERT_TRUE(inspected.ok()) << inspected.status();
   EXPECT_EQ(inspected->bytes, 9u);
+  EXPECT_EQ(inspected->files, 1u);
   EXPECT_THAT(InspectionAsText(spec, *inspected), HasSubstr("as the task cuts them"));
   const auto hashed = Hash(spec);
   ASSERT_TRUE(hashed.ok()) << hashed.status();
   EXPECT_EQ(hashed->hash, ContentHash({"some text"}));
+}
+
+TEST_F(Data, RowsOfTextTellOfTheirFiles) {
+  files_.Write("d/a.txt", "some text");
+  files_.Write("d/b.txt", "more");
+  const JobSpec spec = Spec("format: text, shape: [4]");
+  const auto inspected = InspectData(spec.training);
+  ASSERT_TRUE(inspected.ok()) << inspected.status();
+  EXPECT_EQ(inspected->samples, 3u);
+  EXPECT_THAT(InspectionAsText(spec, *inspected), HasSubstr("content      2 files, 13 B\n"));
+  const json told = json::parse(InspectionAsJson(spec, *inspected));
+  EXPECT_EQ(told["files"], 2);
+  EXPECT_EQ(told["bytes"], 13);
 }
 
 TEST_F(Data, OfAStreamItIsSaidWhatASampleIs) {
@@ -102,22 +116,22 @@ TEST_F(Data, BytesAreThoseOfTheFiles) {
   files_.Write("d/b/c.txt", "more");
   const struct {
     const char* data;
-    uint64_t bytes;
-  } cases[] = {{"format: text", 13},
-               {"format: text, max_bytes: 13", 13},
-               {"format: text, max_bytes: 12", 12},
-               {"format: text, max_bytes: 3", 3},
-               {"format: text, suffixes: [.none]", 0},
-               {"format: images", 13}};
-  for (const auto& [data, bytes] : cases) {
-    const auto found = BytesOfFiles(Spec(data).training.data);
+    uint64_t files, bytes;
+  } cases[] = {{"format: text", 2, 13},
+               {"format: text, max_bytes: 13", 2, 13},
+               {"format: text, max_bytes: 12", 2, 12},
+               {"format: text, max_bytes: 3", 1, 3},
+               {"format: text, suffixes: [.none]", 0, 0},
+               {"format: images", 2, 13}};
+  for (const auto& [data, count, bytes] : cases) {
+    const auto found = FindSize(Spec(data).training.data);
     ASSERT_TRUE(found.ok()) << data << found.status();
-    EXPECT_EQ(*found, bytes) << data;
+    EXPECT_EQ(found->files, count) << data;
+    EXPECT_EQ(found->bytes, bytes) << data;
   }
   JobSpec nowhere = Spec("format: text");
   nowhere.training.data.paths = {files_.root() + "/nowhere"};
-  EXPECT_EQ(BytesOfFiles(nowhere.training.data).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FindSize(nowhere.training.data).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(Data, TheHashIsThatOfTheDataSet) {
