@@ -32,7 +32,6 @@ namespace muster::integration {
 namespace {
 
 namespace fs = std::filesystem;
-using std::string_literals::operator""s;
 using ::testing::HasSubstr;
 
 constexpr int kSamples = 12;

@@ -27,7 +27,6 @@ namespace fs = std::filesystem;
 using std::string_literals::operator""s;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 // ---- CSV
 
