@@ -90,17 +90,20 @@ class Samples {
 
   // Samples without an image and a label are none: a tar may hold a file that describes it.
   absl::StatusOr<std::vector<EncodedImage>> Finish(bool& has_label) {
+    const bool has_image = std::any_of(samples_.begin(), samples_.end(), [](const Sample& sample) {
+      return sample.image != nullptr;
+    });
+    if (!has_image && other_.file != nullptr)
+      return Bad(*other_.file,
+                 absl::StrCat("what follows the first dot of a name says what the file is, and '",
+                              Cut(Printable(other_.kind)), "' is no image; take names of samples ",
+                              "without a dot"));
     for (const Sample& sample : samples_)
       if (sample.label && sample.image == nullptr)
         return Bad(*sample.label_file,
                    absl::StrCat("the sample '", sample.name.substr(0, kShownName),
                                 "' has a label and no image (.jpg, .jpeg or .png) beside it"));
     std::erase_if(samples_, [](const Sample& sample) { return sample.image == nullptr; });
-    if (samples_.empty() && other_.file != nullptr)
-      return Bad(*other_.file,
-                 absl::StrCat("what follows the first dot of a name says what the file is, and '",
-                              Cut(Printable(other_.kind)), "' is no image; take names of samples ",
-                              "without a dot"));
     has_label = !samples_.empty() && samples_.front().label.has_value();
     std::vector<EncodedImage> images;
     for (const Sample& sample : samples_) {

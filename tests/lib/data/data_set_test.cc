@@ -1455,6 +1455,8 @@ std::vector<Broken> BrokenOthers() {
        "a label (.cls) is a whole"},
       {"TarLongLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", std::string(33, '1')}}),
        "(a.cls): a label (.cls) is a whole number"},
+      {"TarKindWithADot", kWebDataset, Tar({{"a.rgb.png", png}, {"a.cls", "1"}}),
+       "'rgb.png' is no image; take names of samples without a dot"},
       {"TarNegativeLabel", kWebDataset, Tar({{"a.png", png}, {"a.cls", "-1"}}),
        "(a.cls): a label (.cls) is a whole number from 0"},
       {"TarTwoLabels", kWebDataset, Tar({{"a.cls", "1"}, {"a.png", png}, {"a.cls", "2"}}),
