@@ -1428,6 +1428,14 @@ std::vector<Broken> BrokenOthers() {
        {.image_size = {4}}},
       {"ImageChannels", kImages, png, "data.channels: 2", kPrecondition, {.channels = 2}},
       {"ImageCrop", kImages, png, "data.crop: 4 pixels are all", kPrecondition, {.crop = 4}},
+      {"TextWithoutShape", kText, "text", "data.format", kPrecondition},
+  };
+}
+
+std::vector<Broken> BrokenTars() {
+  using enum DataFormat;
+  const std::string png = Png(Slope(4, 4));
+  return {
       {"TarOther", kWebDataset, std::string(600, 'x'), "no header of tar stands here"},
       {"TarGzip", kWebDataset, Gzip(Tar({{"a.png", png}})),
        "it is compressed by gzip, and samples"},
@@ -1481,7 +1489,6 @@ std::vector<Broken> BrokenOthers() {
       {"TarPipe", kWebDataset, WithKind(Tar({{"a.png", ""}, {"b.png", png}}), '6'),
        "at byte 0: 'a.png' is a device or a pipe"},
       {"TarNoImage", kWebDataset, Tar({{"a.txt", "text"}}), "no image", kNone},
-      {"TextWithoutShape", kText, "text", "data.format", kPrecondition},
   };
 }
 
@@ -1582,6 +1589,8 @@ TEST(WebDataset, AHardLinkIsTheFileThatItLeadsTo) {
 INSTANTIATE_TEST_SUITE_P(Pickles, BrokenFile, testing::ValuesIn(BrokenPickles()),
                          [](const auto& tried) { return std::string(tried.param.name); });
 INSTANTIATE_TEST_SUITE_P(Tables, BrokenFile, testing::ValuesIn(BrokenTables()),
+                         [](const auto& tried) { return std::string(tried.param.name); });
+INSTANTIATE_TEST_SUITE_P(Tars, BrokenFile, testing::ValuesIn(BrokenTars()),
                          [](const auto& tried) { return std::string(tried.param.name); });
 INSTANTIATE_TEST_SUITE_P(Others, BrokenFile, testing::ValuesIn(BrokenOthers()),
                          [](const auto& tried) { return std::string(tried.param.name); });
