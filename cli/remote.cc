@@ -34,6 +34,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/output_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/best_state.h"
@@ -668,7 +669,7 @@ absl::StatusOr<int> RunOverJobs(const RemoteArguments& arguments, const Terminal
                                 const FolderOpener& open_folder,
                                 const ShowsFinder& find_what_it_shows) {
   const bool is_plot = arguments.command == Command::kPlot;
-  if (is_plot) MUSTER_RETURN_IF_ERROR(CheckPlot(arguments));
+  MUSTER_RETURN_IF_ERROR(is_plot ? CheckPlot(arguments) : CheckFolderToFill(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<JobPlace> jobs,
                           JobsOf(arguments, open_folder, find_what_it_shows));
   return is_plot ? Plot(arguments, jobs, terminal.out) : TensorBoard(arguments, jobs, terminal.out);
