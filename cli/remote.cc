@@ -192,8 +192,9 @@ struct Place {
 // No folder at rest can do it.
 bool NeedsCluster(Command command) {
   return IsAboutHosts(command) || IsAboutTokens(command) || command == Command::kSubmit ||
-         command == Command::kFork || command == Command::kWatch || command == Command::kResume ||
-         command == Command::kCancel || command == Command::kScale || command == Command::kQueue;
+         command == Command::kAdopt || command == Command::kFork || command == Command::kWatch ||
+         command == Command::kResume || command == Command::kCancel || command == Command::kScale ||
+         command == Command::kQueue;
 }
 
 absl::StatusOr<Place> PlaceOf(const RemoteArguments& arguments, const FolderOpener& open_folder) {
@@ -626,6 +627,7 @@ absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& ter
       IsAboutHosts(arguments.command) || IsAboutTokens(arguments.command);
   const bool reads_files =
       arguments.command == Command::kLogs || arguments.command == Command::kDelete;
+  if (arguments.has_dir) MUSTER_RETURN_IF_ERROR(CheckIsFolder(arguments.dir));
   if (arguments.has_dir || reads_files) MUSTER_RETURN_IF_ERROR(CheckFilesOf(arguments.dir));
   MUSTER_ASSIGN_OR_RETURN(const Place place, PlaceOf(arguments, open_folder));
   if (arguments.has_dir && arguments.job.empty() && !needs_no_job) {
@@ -645,6 +647,7 @@ absl::StatusOr<std::vector<JobPlace>> JobsOf(const RemoteArguments& arguments,
   for (const std::string& folder : arguments.dirs) {
     RemoteArguments at = arguments;
     at.dir = folder;
+    MUSTER_RETURN_IF_ERROR(CheckIsFolder(folder));
     MUSTER_RETURN_IF_ERROR(CheckFilesOf(folder));
     if (find_what_it_shows) MUSTER_RETURN_IF_ERROR(find_what_it_shows(at));
     places.push_back(std::move(at));
