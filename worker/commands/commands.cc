@@ -197,6 +197,7 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
   code = ExitCodeOfCheck(report.status());
   MUSTER_RETURN_IF_ERROR(report.status());
   report->plugin = made->plugin;
+  report->declared = made->parameters;
   if (!spec.training.data.paths.empty()) {
     const absl::StatusOr<uint64_t> bytes = BytesOfFiles(spec.training.data);
     code = ExitCodeOfModel(bytes.status());
