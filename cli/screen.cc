@@ -43,8 +43,8 @@ bool Screen::IsDue(Time now) const {
 }
 
 void Screen::Draw(const Progress& progress) {
-  waiting_.reset();
   DrawLine(ProgressLine(progress));
+  waiting_.reset();  // it may be `progress`
 }
 
 // In one piece, and each line in the place of the one before: nothing is seen to vanish. A line is
