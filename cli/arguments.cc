@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/arguments_parts.h"
 #include "cli/cluster_folder.h"
@@ -318,6 +319,9 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     remote.command = RemoteCommand(name);
     remote.has_dir = given.get_option_no_throw("--dir") != nullptr && given.count("--dir") > 0;
     if (!remote.dirs.empty()) remote.dir = remote.dirs.front();
+    // Here, since a delimiter of CLI11 drops what is empty between two of it.
+    if (!remote.columns.empty())
+      remote.columns = absl::StrSplit(absl::StrJoin(remote.columns, ","), ',');
     if (std::string missing = MissingJob(name, remote); !missing.empty())
       return {.exit_code = kExitBadConfiguration, .text = std::move(missing)};
     remote.has_to = given.count("--to") > 0;

@@ -268,7 +268,7 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   adopt->add_option("--as", remote.job, "id that it gets (default: the one it had)")
       ->type_name("JOB_ID");
   AddAccept(*adopt, remote.accept);
-  AddRunFolder(adopt)->footer(kAdoptFooter);
+  adopt->footer(kAdoptFooter);
   CLI::App* fork =
       AddRemote(app, "fork", "begin a new job with the state of another one's checkpoint", remote);
   fork->add_option("job", remote.parent,
@@ -280,7 +280,7 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
   fork->add_option("--id", remote.job,
                    "id of the new job (default: made of its name); the same id twice is one job")
       ->type_name("ID");
-  AddRunFolder(fork)->footer(kForkFooter);
+  fork->footer(kForkFooter);
   CLI::App* list = AddRemote(app, "list", "show the jobs of a cluster", remote);
   list->add_option("--state", remote.state,
                    "only jobs in this state: queued, checking, starting, running, recovering, "
@@ -297,7 +297,6 @@ void AddRemotes(CLI::App& app, RemoteArguments& remote) {
                    "loss, workers, seconds, left, checkpoint, recoveries, rewinds, digest, "
                    "spec.FIELD of any field of its specification, or validation.METRIC, as it was "
                    "measured last")
-      ->delimiter(',')
       ->allow_extra_args(false)
       ->type_name("COLUMNS")
       ->excludes("--json");

@@ -313,14 +313,21 @@ void AddCheckpoints(CLI::App& app, CheckpointsArguments& arguments) {
   const auto add = [&](const char* name, const char* about) {
     CLI::App* verb = command->add_subcommand(name, about);
     AddCheckpointOfAny(*verb, arguments);
+    verb->get_option("--to")->description("those of a cluster: its REST interface");
     return verb;
   };
   add("list", "all of them: step, epoch, bytes, time, whether they are complete, and names");
   add("show", "one of them: its members and tensors");
-  add("verify", "read every chunk and compare its checksum; all, or that of --step");
-  add("delete", "delete that of --step; the newest that is complete only with --force")
-      ->add_flag("--force", arguments.force,
-                 "also the newest that is complete, or one with a name");
+  CLI::App* verify = add("verify", "read every chunk and compare its checksum");
+  verify->get_option("--step")->description(
+      "of the checkpoint, the name that it is kept by, or best (default: all of them)");
+  CLI::App* remove =
+      add("delete", "delete that of --step; the newest that is complete only with --force");
+  remove->get_option("--step")->description(
+      "of the checkpoint, the name that it is kept by, or best; it is to be said, here or as "
+      "JOB@STEP");
+  remove->add_flag("--force", arguments.force,
+                   "also the newest that is complete, or one with a name");
   CLI::App* keep = add("keep", "keep one under a name, whatever checkpoint.keep of the job says");
   keep->add_option("--name", arguments.name, "of the checkpoint, such as before-cut")
       ->type_name("NAME");

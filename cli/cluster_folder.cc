@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -52,6 +55,26 @@ std::string TextIn(const std::string& file, const char* name) {
 std::string TrainJobIn(const std::string& cluster) {
   const std::string id = TextIn(cluster + "/job.json", "id");
   return IsJobId(id) ? id : "";
+}
+
+// The ids in the names of a folder's entries; none, where it is not there.
+void AddJobsIn(const std::string& folder, std::set<std::string>& jobs) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error))
+    if (std::string id = it->path().filename().string(); IsJobId(id)) jobs.insert(std::move(id));
+}
+
+// "a, b and 3 more"
+std::string NamesOf(const std::vector<std::string>& jobs) {
+  const size_t more = jobs.size() > kMostNamed ? jobs.size() - kMostNamed : 0;
+  return absl::StrCat(absl::StrJoin(jobs.begin(), jobs.end() - static_cast<ptrdiff_t>(more), ", "),
+                      more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+absl::Status NoJobIn(const std::string& cluster) {
+  return absl::NotFoundError(absl::StrCat("there is no job in ", Cut(Printable(cluster)),
+                                          ": --dir is the folder of muster train or muster up"));
 }
 
 absl::Status CannotRemove(const std::string& path, const std::error_code& error) {
@@ -130,6 +153,23 @@ std::string JoinSecretFileOf(const std::string& cluster) {
   return cluster + "/store/identity/join.secret";
 }
 
+absl::Status CheckIsFolder(const std::string& dir) {
+  const std::string shown = Cut(Printable(dir));
+  std::error_code error;
+  const fs::file_status there = fs::status(dir, error);
+  if (fs::is_directory(there)) return absl::OkStatus();
+  if (error == std::errc::permission_denied)
+    return absl::PermissionDeniedError(
+        absl::StrCat("--dir: '", shown,
+                     "' may not be looked at by this user: give the command as "
+                     "the one who may"));
+  if (error == std::errc::no_such_file_or_directory)
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--dir: there is no folder '", shown, "'; name that of a muster train or a muster up"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--dir: '", shown, "' is no folder; name that of a muster train or a muster up"));
+}
+
 absl::Status CheckFilesOf(const std::string& cluster) {
   for (const char* name : {kOwnFolderLock, "cluster.json", "job.json", "result.json"})
     MUSTER_RETURN_IF_ERROR(CheckRegularFile(absl::StrCat(cluster, "/", name)));
@@ -144,25 +184,33 @@ bool IsOfTrain(const std::string& cluster) { return !TrainJobIn(cluster).empty()
 
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster) {
   if (std::string id = TrainJobIn(cluster); !id.empty()) return id;
-  std::vector<std::string> jobs;
-  std::error_code error;
-  for (fs::directory_iterator it(cluster + "/jobs", error);
-       !error && it != fs::directory_iterator(); it.increment(error))
-    if (const std::string id = it->path().filename().string(); IsJobId(id)) jobs.push_back(id);
-  return OnlyOneOf(std::move(jobs), cluster);
+  std::set<std::string> jobs;
+  AddJobsIn(cluster + "/jobs", jobs);
+  return OnlyOneOf({jobs.begin(), jobs.end()}, cluster);
 }
 
 absl::StatusOr<std::string> OnlyOneOf(std::vector<std::string> jobs, const std::string& cluster) {
   std::sort(jobs.begin(), jobs.end());
   if (jobs.size() == 1) return jobs[0];
-  if (jobs.empty())
-    return absl::NotFoundError(absl::StrCat("there is no job in ", Cut(Printable(cluster)),
-                                            ": --dir is the folder of muster train or muster up"));
-  const size_t more = jobs.size() > kMostNamed ? jobs.size() - kMostNamed : 0;
-  jobs.resize(jobs.size() - more);
-  return absl::InvalidArgumentError(absl::StrCat(
-      Cut(Printable(cluster)), " holds several jobs: say which of ", absl::StrJoin(jobs, ", "),
-      more > 0 ? absl::StrCat(" and ", more, " more") : ""));
+  if (jobs.empty()) return NoJobIn(cluster);
+  return absl::InvalidArgumentError(
+      absl::StrCat(Cut(Printable(cluster)), " holds several jobs: say which of ", NamesOf(jobs)));
+}
+
+absl::StatusOr<std::string> CheckpointsIn(const std::string& cluster, const std::string& job) {
+  std::string folder = absl::StrCat(cluster, "/checkpoints/", job);
+  std::error_code error;
+  // Whoever reads it says what else is wrong.
+  if (fs::exists(folder, error) || error) return folder;
+  std::set<std::string> jobs;
+  for (const char* of : {"/jobs", "/checkpoints"}) AddJobsIn(cluster + of, jobs);
+  if (jobs.empty()) return NoJobIn(cluster);
+  const std::string shown = Cut(Printable(cluster));
+  return absl::NotFoundError(jobs.contains(job)
+                                 ? absl::StrCat("job ", job, " has no checkpoint in ", shown)
+                                 : absl::StrCat("there is no job ", job, " in ", shown, "; there ",
+                                                jobs.size() == 1 ? "is " : "are ",
+                                                NamesOf({jobs.begin(), jobs.end()})));
 }
 
 absl::Status RemoveJobFolder(const std::string& cluster, const std::string& job,

@@ -31,6 +31,10 @@ absl::Status CheckMayLook(const std::string& cluster);
 std::string JoinAddressOf(const std::string& cluster);
 std::string JoinSecretFileOf(const std::string& cluster);
 
+// kInvalidArgument: --dir names no folder, so nothing can be there; kPermissionDenied: nobody can
+// tell this user.
+absl::Status CheckIsFolder(const std::string& dir);
+
 // kDataLoss: something else lies in the place of a file that the commands read, which is named.
 absl::Status CheckFilesOf(const std::string& cluster);
 
@@ -45,6 +49,10 @@ bool IsOfTrain(const std::string& cluster);
 absl::StatusOr<std::string> OnlyJobIn(const std::string& cluster);
 // The same of these jobs, which somebody else has listed.
 absl::StatusOr<std::string> OnlyOneOf(std::vector<std::string> jobs, const std::string& cluster);
+
+// Where the checkpoints of a job lie, which are those of muster train or muster up. kNotFound:
+// there is no such job, and those that are there are named, or it has none.
+absl::StatusOr<std::string> CheckpointsIn(const std::string& cluster, const std::string& job);
 
 // Removes what the processes of a job left there: logs, lane counts, its history. Nothing there is
 // no error, and what belongs to another job of that id stays.

@@ -1,16 +1,14 @@
 #include "cli/export.h"
 
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/amount_text.h"
+#include "lib/base/output_file.h"
 #include "lib/base/status.h"
-#include "lib/base/whole_file.h"
 #include "lib/checkpoint/file_writer.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/export/export.h"
@@ -34,20 +32,11 @@ absl::StatusOr<Exported> WriteFile(const CheckpointFiles& files, const Manifest&
   return exported;
 }
 
-// The file takes the place of what is there, which would end a device or a pipe.
-absl::Status CheckOutput(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status there = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(there) || std::filesystem::is_regular_file(there))
-    return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--output: '", path, "' is no file; name one"));
-}
-
 }  // namespace
 
 absl::Status ExportCheckpoint(const ExportArguments& arguments, const CheckpointFinder& find,
                               std::ostream& out) {
-  MUSTER_RETURN_IF_ERROR(CheckOutput(arguments.output));
+  MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, find(arguments));
   const std::shared_ptr<const CheckpointFiles> files =
       found.files ? found.files : CheckpointFilesIn(found.folder);
@@ -55,7 +44,7 @@ absl::Status ExportCheckpoint(const ExportArguments& arguments, const Checkpoint
                           ReadManifestFile(*files, found.manifest));
   const Manifest& manifest = manifest_file.manifest;
   Exported exported;
-  MUSTER_RETURN_IF_ERROR(ReplaceFileBy(arguments.output, [&](const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(WriteOutputFileBy(arguments.output, [&](const std::string& path) {
     std::unique_ptr<ProgressLine> line;
     const auto progress = [&](uint64_t bytes, uint64_t of) {
       if (!line) line = std::make_unique<ProgressLine>(static_cast<double>(of), Bytes);
@@ -82,7 +71,7 @@ absl::StatusOr<WorkerCommand> ExportCommand(const ExportArguments& arguments,
   if (arguments.optimizer)
     return absl::InvalidArgumentError(
         "--optimizer: torch::load of a module takes none; take --format pt or safetensors");
-  MUSTER_RETURN_IF_ERROR(CheckOutput(arguments.output));
+  MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const FoundCheckpoint found, find(arguments));
   WorkerCommand command = CommandWith("export", arguments, found);
   command.words.insert(command.words.end(), {"--output", arguments.output});

@@ -157,6 +157,11 @@ absl::Status CheckJobColumn(const std::string& option, const std::string& name) 
 absl::Status CheckJobColumns(const std::string& option, const std::vector<std::string>& columns) {
   std::set<std::string> seen;
   for (const std::string& column : columns) {
+    if (column.empty())
+      return absl::InvalidArgumentError(
+          absl::StrCat(option,
+                       ": between two commas, or at an end, no column is named; write "
+                       "job,state"));
     MUSTER_RETURN_IF_ERROR(CheckJobColumn(option, column));
     if (!seen.insert(column).second)
       return absl::InvalidArgumentError(

@@ -491,7 +491,7 @@ absl::StatusOr<cli::Exchange> AnswersOfFolder(const std::string& folder) {
   absl::StatusOr<std::unique_ptr<coordinator::FolderAnswers>> answers =
       coordinator::FolderAnswers::Open(path / "store", path / "checkpoints");
   if (absl::IsNotFound(answers.status()))
-    return absl::NotFoundError(
+    return absl::InvalidArgumentError(
         absl::StrCat(folder, " is not the folder of a run: ", answers.status().message(),
                      "; --dir is the folder of muster train or muster up"));
   MUSTER_RETURN_IF_ERROR(answers.status());

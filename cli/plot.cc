@@ -10,9 +10,9 @@
 #include "cli/format.h"
 #include "cli/job_history.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/output_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
-#include "lib/base/whole_file.h"
 #include "lib/domain/history_series.h"
 #include "lib/plot/page.h"
 #include "lib/plot/picture.h"
@@ -78,6 +78,7 @@ absl::Status CheckPlot(const RemoteArguments& arguments) {
     return absl::InvalidArgumentError(
         absl::StrCat("-o: ", Cut(Printable(arguments.output)),
                      " is to end in .svg or .html, which says what is made"));
+  MUSTER_RETURN_IF_ERROR(CheckOutputFile(arguments.output));
   std::set<std::string> seen;
   for (const std::string& name : arguments.series) {
     if (!IsHistorySeries(name))
@@ -122,9 +123,9 @@ absl::StatusOr<int> Plot(const RemoteArguments& arguments, const std::vector<Job
                        .y_label = Join(arguments.series),
                        .is_log = arguments.is_log,
                        .smooth = arguments.smooth});
-  MUSTER_RETURN_IF_ERROR(ReplaceFile(arguments.output, absl::EndsWith(arguments.output, ".html")
-                                                           ? plot::Page(picture)
-                                                           : picture.svg));
+  MUSTER_RETURN_IF_ERROR(WriteOutputFile(arguments.output, absl::EndsWith(arguments.output, ".html")
+                                                               ? plot::Page(picture)
+                                                               : picture.svg));
   out << Printable(arguments.output) << ": " << Printable(picture.options.title) << std::endl;
   return kExitDone;
 }

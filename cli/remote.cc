@@ -34,6 +34,7 @@
 #include "lib/base/amount_text.h"
 #include "lib/base/clock.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/output_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/domain/best_state.h"
@@ -191,8 +192,9 @@ struct Place {
 // No folder at rest can do it.
 bool NeedsCluster(Command command) {
   return IsAboutHosts(command) || IsAboutTokens(command) || command == Command::kSubmit ||
-         command == Command::kFork || command == Command::kWatch || command == Command::kResume ||
-         command == Command::kCancel || command == Command::kScale || command == Command::kQueue;
+         command == Command::kAdopt || command == Command::kFork || command == Command::kWatch ||
+         command == Command::kResume || command == Command::kCancel || command == Command::kScale ||
+         command == Command::kQueue;
 }
 
 absl::StatusOr<Place> PlaceOf(const RemoteArguments& arguments, const FolderOpener& open_folder) {
@@ -625,6 +627,7 @@ absl::StatusOr<int> RunAtItsPlace(RemoteArguments arguments, const Terminal& ter
       IsAboutHosts(arguments.command) || IsAboutTokens(arguments.command);
   const bool reads_files =
       arguments.command == Command::kLogs || arguments.command == Command::kDelete;
+  if (arguments.has_dir) MUSTER_RETURN_IF_ERROR(CheckIsFolder(arguments.dir));
   if (arguments.has_dir || reads_files) MUSTER_RETURN_IF_ERROR(CheckFilesOf(arguments.dir));
   MUSTER_ASSIGN_OR_RETURN(const Place place, PlaceOf(arguments, open_folder));
   if (arguments.has_dir && arguments.job.empty() && !needs_no_job) {
@@ -644,6 +647,7 @@ absl::StatusOr<std::vector<JobPlace>> JobsOf(const RemoteArguments& arguments,
   for (const std::string& folder : arguments.dirs) {
     RemoteArguments at = arguments;
     at.dir = folder;
+    MUSTER_RETURN_IF_ERROR(CheckIsFolder(folder));
     MUSTER_RETURN_IF_ERROR(CheckFilesOf(folder));
     if (find_what_it_shows) MUSTER_RETURN_IF_ERROR(find_what_it_shows(at));
     places.push_back(std::move(at));
@@ -668,7 +672,7 @@ absl::StatusOr<int> RunOverJobs(const RemoteArguments& arguments, const Terminal
                                 const FolderOpener& open_folder,
                                 const ShowsFinder& find_what_it_shows) {
   const bool is_plot = arguments.command == Command::kPlot;
-  if (is_plot) MUSTER_RETURN_IF_ERROR(CheckPlot(arguments));
+  MUSTER_RETURN_IF_ERROR(is_plot ? CheckPlot(arguments) : CheckFolderToFill(arguments.output));
   MUSTER_ASSIGN_OR_RETURN(const std::vector<JobPlace> jobs,
                           JobsOf(arguments, open_folder, find_what_it_shows));
   return is_plot ? Plot(arguments, jobs, terminal.out) : TensorBoard(arguments, jobs, terminal.out);

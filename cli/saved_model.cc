@@ -17,6 +17,7 @@
 #include "lib/base/status.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/survey.h"
+#include "lib/domain/labels.h"
 #include "lib/wire/job_codec.h"
 
 namespace muster::cli {
@@ -68,14 +69,27 @@ absl::Status CheckIsKnown(const std::vector<SurveyedCheckpoint>& all, const std:
   return which == kBest && !best.ok() ? NobodyKnows(which, best) : absl::OkStatus();
 }
 
-absl::Status CheckIsFolder(const char* option, const std::string& path, const char* next) {
+absl::Status CheckNamesFolder(const std::string& checkpoints) {
   std::error_code error;
-  const std::filesystem::file_status there = std::filesystem::status(path, error);
+  const std::filesystem::file_status there = std::filesystem::status(checkpoints, error);
   const bool is_below_a_file = error == std::errc::not_a_directory;
   const bool may_be = !std::filesystem::exists(there) || std::filesystem::is_directory(there);
   if (may_be && !is_below_a_file) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(option, ": '", Printable(path), "' is no folder; ", next));
+      absl::StrCat("--checkpoints: '", Printable(checkpoints),
+                   "' is no folder; name the job's own folder of checkpoints"));
+}
+
+// "JOB@" would be the newest, and what is neither a step nor a name can be none.
+absl::Status CheckWhich(const CheckpointArguments& checkpoint) {
+  const size_t at = checkpoint.job.find('@');
+  if (at == std::string::npos) return absl::OkStatus();
+  const std::string which = checkpoint.job.substr(at + 1);
+  if (StepIn(which) || IsKeptName(which)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", Cut(Printable(checkpoint.job)),
+                   "': after the @ stands a step, as in count-1@400, the name of a checkpoint that "
+                   "is kept, or best; for the newest name the job alone"));
 }
 
 bool IsWhole(const SavedCheckpointAnswer& one) { return one.complete && !one.deleting; }
@@ -157,21 +171,21 @@ absl::StatusOr<ChosenCheckpoint> ChooseOf(const std::vector<SavedCheckpointAnswe
 
 absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint) {
   if (!checkpoint.checkpoints.empty()) {
-    MUSTER_RETURN_IF_ERROR(CheckIsFolder("--checkpoints", checkpoint.checkpoints,
-                                         "name the job's own folder of checkpoints"));
+    MUSTER_RETURN_IF_ERROR(CheckNamesFolder(checkpoint.checkpoints));
     return checkpoint.checkpoints;
   }
-  MUSTER_RETURN_IF_ERROR(
-      CheckIsFolder("--dir", checkpoint.dir, "name the folder of a run or of a cluster"));
+  MUSTER_RETURN_IF_ERROR(CheckIsFolder(checkpoint.dir));
+  MUSTER_RETURN_IF_ERROR(CheckWhich(checkpoint));
   std::string job = checkpoint.job.substr(0, checkpoint.job.find('@'));
   if (job.empty()) {
     MUSTER_ASSIGN_OR_RETURN(job, OnlyJobIn(checkpoint.dir));
   }
   MUSTER_RETURN_IF_ERROR(CheckJobId(job));
-  return absl::StrCat(checkpoint.dir, "/checkpoints/", job);
+  return CheckpointsIn(checkpoint.dir, job);
 }
 
 absl::StatusOr<std::string> JobOfCluster(const CheckpointArguments& checkpoint) {
+  MUSTER_RETURN_IF_ERROR(CheckWhich(checkpoint));
   std::string id = checkpoint.job.substr(0, checkpoint.job.find('@'));
   if (id.empty()) return absl::InvalidArgumentError("say which job, as in JOB --to HOST:PORT");
   MUSTER_RETURN_IF_ERROR(CheckJobId(id));

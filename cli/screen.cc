@@ -16,7 +16,7 @@ constexpr Duration kPrint = std::chrono::seconds(5);
 void Screen::ShowProgress(const Progress& progress, Time now) {
   if (kind_ == Kind::kJson) return;
   chart_.Add(progress.step, progress.loss);
-  waiting_ = progress;
+  waiting_ = newest_ = progress;
   const bool is_last = progress.steps > 0 && progress.step + 1 >= progress.steps;
   if (!IsDue(now) && !is_last) return;
   last_ = now;
@@ -25,7 +25,11 @@ void Screen::ShowProgress(const Progress& progress, Time now) {
 
 void Screen::AddPast(int64_t step, double loss) { chart_.Add(step, loss); }
 
-void Screen::AddValidation(int64_t step, double loss) { chart_.AddValidation(step, loss); }
+// It may come after the last step was drawn, and no step follows that would show it.
+void Screen::AddValidation(int64_t step, double loss) {
+  chart_.AddValidation(step, loss);
+  if (shows_chart() && !waiting_) waiting_ = newest_;
+}
 
 void Screen::ShowLine(const std::string& line, Time now) {
   if (kind_ == Kind::kJson || !IsDue(now)) return;
@@ -39,8 +43,8 @@ bool Screen::IsDue(Time now) const {
 }
 
 void Screen::Draw(const Progress& progress) {
-  waiting_.reset();
   DrawLine(ProgressLine(progress));
+  waiting_.reset();  // it may be `progress`
 }
 
 // In one piece, and each line in the place of the one before: nothing is seen to vanish. A line is

@@ -77,10 +77,11 @@ class Screen {
   const std::function<size_t()> width_;
   const std::function<size_t()> height_;
   LossChart chart_;
-  std::vector<std::string> drawn_;   // the chart as it stands on the terminal, above
-  std::string line_;                 // the progress line as it stands there
-  std::optional<Time> last_;         // of the last progress line shown
-  std::optional<Progress> waiting_;  // newer than that
+  std::vector<std::string> drawn_;  // the chart as it stands on the terminal, above
+  std::string line_;                // the progress line as it stands there
+  std::optional<Time> last_;        // of the last progress line shown
+  std::optional<Progress> newest_;
+  std::optional<Progress> waiting_;  // the newest, where the terminal does not show all of it yet
   Repeats repeats_;
 };
 

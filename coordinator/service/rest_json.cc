@@ -212,7 +212,7 @@ const Shape<JobInfo>& ShapeOf<JobInfo>() {
        Of("seconds", &J::seconds, "since it started last; of one that is over, until its end"),
        Of("seconds_left", &J::seconds_left, "until its last step; null: not known"),
        Of("checkpoints", &J::checkpoints, "those that can be used"),
-       {"spec", RefTo("JobSpec"), [](const J& job) { return Json(ToDocument(*job.spec)); },
+       {"spec", RefTo("JobSpec"), [](const J& job) { return Json(ShownDocument(*job.spec)); },
         "as it was submitted, with the defaults written out"},
        Of("exit_code", &J::exit_code,
           "once it is over: that of a program which waited for its end; null before"),

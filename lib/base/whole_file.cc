@@ -6,9 +6,11 @@
 
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <filesystem>
 #include <system_error>
 
+#include "lib/base/hash.h"
 #include "lib/base/status.h"
 
 namespace muster {
@@ -98,6 +100,14 @@ absl::Status FileError(int error_number, absl::string_view action, absl::string_
   }
 }
 
+std::string TemporaryOf(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string name = whole.filename().string();
+  if (name.size() + sizeof kTemporarySuffix - 1 <= NAME_MAX) return path + kTemporarySuffix;
+  const std::string other = absl::StrCat(absl::Hex(HashBytes(name)), kTemporarySuffix);
+  return (whole.parent_path() / other).string();
+}
+
 absl::Status CheckRegularFile(const std::string& path) {
   struct stat there {};
   if (lstat(path.c_str(), &there) != 0 || S_ISREG(there.st_mode)) return absl::OkStatus();
@@ -162,13 +172,13 @@ absl::Status RenameSynced(absl::Status written, const std::string& temporary,
 }  // namespace
 
 absl::Status ReplaceFile(const std::string& path, absl::string_view content) {
-  const std::string temporary = path + kTemporarySuffix;
+  const std::string temporary = TemporaryOf(path);
   return RenameSynced(WriteAndSync(temporary, content), temporary, path);
 }
 
 absl::Status ReplaceFileBy(const std::string& path,
                            const std::function<absl::Status(const std::string& temporary)>& write) {
-  const std::string temporary = path + kTemporarySuffix;
+  const std::string temporary = TemporaryOf(path);
   absl::Status written = write(temporary);
   if (written.ok()) written = SyncFile(temporary);
   return RenameSynced(std::move(written), temporary, path);

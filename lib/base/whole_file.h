@@ -30,6 +30,9 @@ absl::Status CheckRegularFile(const std::string& path);
 
 // The suffix of temporary files: what a crash leaves is recognised by it.
 inline constexpr char kTemporarySuffix[] = ".writing";
+// Under which `path` is written first, in the same folder. Where the suffix would make the name
+// longer than one may be, a short name is made of it.
+std::string TemporaryOf(const std::string& path);
 
 // What was made, renamed or deleted inside a folder survives a loss of power only after this.
 absl::Status SyncDirectory(const std::string& path);

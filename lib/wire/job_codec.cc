@@ -206,6 +206,20 @@ nlohmann::json ToDocument(const JobSpec& spec) {
   return root;
 }
 
+nlohmann::json ShownDocument(const JobSpec& spec, const std::vector<TaskParameter>& declared) {
+  json root = ToDocument(spec);
+  for (const TaskParameter& parameter : declared)
+    if (const auto given = spec.training.parameters.find(parameter.name);
+        given != spec.training.parameters.end())
+      root["parameters"][parameter.name] = ShownParameter(given->second, parameter.kind);
+  return root;
+}
+
+nlohmann::json ShownDocument(const JobSpec& spec) {
+  const TaskInfo* const task = FindTask(spec.training.task);
+  return task == nullptr ? ToDocument(spec) : ShownDocument(spec, task->parameters);
+}
+
 absl::StatusOr<JobSpec> ParseJobYaml(absl::string_view text, absl::string_view source,
                                      absl::Span<const std::string> settings) {
   MUSTER_ASSIGN_OR_RETURN(Document document, ParseYamlDocument(text, source));

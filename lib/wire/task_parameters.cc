@@ -166,6 +166,14 @@ json FromParameter(const ParameterValue& value) {
   return std::get<std::string>(value);
 }
 
+json ShownParameter(const ParameterValue& value, ParameterKind kind) {
+  json shown = FromParameter(value);
+  if (kind != ParameterKind::kStructure || !shown.is_string()) return shown;
+  json structure =
+      json::parse(shown.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  return IsStructure(structure) ? structure : shown;
+}
+
 absl::Status ReadParameters(const Document& document, const json& parameters, const TaskInfo& task,
                             ParameterValues& into) {
   std::vector<std::string> names;

@@ -12,6 +12,9 @@ namespace muster {
 // As JSON: whole numbers without a point, up to where doubles hold each of them.
 nlohmann::json FromNumber(double number);
 nlohmann::json FromParameter(const ParameterValue& value);
+// Likewise as people and programs are shown it: a structure as itself, where a specification that
+// is kept has its text.
+nlohmann::json ShownParameter(const ParameterValue& value, ParameterKind kind);
 
 // The mapping `parameters`, into those that are there already. kInvalidArgument with the field's
 // path and what is allowed.

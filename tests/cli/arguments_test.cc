@@ -471,6 +471,8 @@ TEST(ArgumentsTest, AListHasColumnsInAnOrder) {
   const auto list = std::get<RemoteArguments>(
       Parse({"list", "--columns", "job,loss,spec.batch", "--sort", "loss", "--reverse"}).arguments);
   EXPECT_THAT(list.columns, ElementsAre("job", "loss", "spec.batch"));
+  const auto odd = std::get<RemoteArguments>(Parse({"list", "--columns", "job,,step,"}).arguments);
+  EXPECT_THAT(odd.columns, ElementsAre("job", "", "step", "")) << "whoever lists says so";
   EXPECT_EQ(list.sort, "loss");
   EXPECT_TRUE(list.is_reverse);
   EXPECT_EQ(Parse({"list", "--reverse"}).exit_code, 64);
@@ -637,6 +639,24 @@ TEST(ArgumentsTest, AnAdoptionNeedsAFolderAndMayNameAnId) {
   EXPECT_EQ(adopt.job, "b");
   EXPECT_EQ(Parse({"adopt", "old/a"}).exit_code, std::nullopt) << "the job keeps its id";
   EXPECT_EQ(Parse({"adopt"}).exit_code, 64);
+}
+
+// They were told to work in a folder in which nothing runs.
+TEST(ArgumentsTest, TheHelpSaysWhereAClusterHasToRun) {
+  for (const char* command : {"fork", "adopt"}) {
+    const std::string help = Parse({command, "--help"}).text;
+    EXPECT_THAT(help, HasSubstr("the folder of a cluster that runs on this machine")) << command;
+    EXPECT_THAT(help, Not(HasSubstr("also when nothing runs"))) << command;
+  }
+}
+
+TEST(ArgumentsTest, TheHelpSaysWhichCheckpointIsDeleted) {
+  const std::string remove = Parse({"checkpoints", "delete", "--help"}).text;
+  EXPECT_THAT(remove, HasSubstr("or best; it is to be said, here or as JOB@STEP"));
+  EXPECT_THAT(remove, Not(HasSubstr("default: the newest")));
+  EXPECT_THAT(remove, Not(HasSubstr("gives the checkpoint out")));
+  EXPECT_THAT(Parse({"checkpoints", "verify", "--help"}).text, HasSubstr("(default: all of them)"));
+  EXPECT_THAT(Parse({"checkpoints", "show", "--help"}).text, HasSubstr("(default: the newest)"));
 }
 
 TEST(ArgumentsTest, AForkNamesAJobAndMayNameAStep) {

@@ -482,7 +482,7 @@ TEST_F(ClusterFilesTest, ACommandWithoutAJobOrWithAWrongWordAsksNobody) {
   archive.optimizer = false;
   archive.output = folder_;
   EXPECT_THAT(std::string(ExportCommand(archive, Nowhere).status().message()),
-              HasSubstr("is no file; name one"));
+              HasSubstr("is a folder, and no file; name one"));
   EXPECT_EQ(asked_, 0);
 }
 

@@ -81,6 +81,8 @@ TEST(JobColumnsTest, AColumnIsNamedOnceAndItsHeadIsPrintable) {
   EXPECT_TRUE(CheckJobColumns("--columns", {"job", "loss", "spec.batch"}).ok());
   EXPECT_EQ(CheckJobColumns("--columns", {"job", "loss", "job"}).message(),
             "--columns: 'job' is named twice; name it once");
+  EXPECT_THAT(std::string(CheckJobColumns("--columns", {"job", ""}).message()),
+              HasSubstr("--columns: between two commas, or at an end, no column is named"));
   EXPECT_THAT(std::string(CheckJobColumns("--columns", {"job", "los"}).message()),
               HasSubstr("there is no column 'los'"));
   const std::vector<std::string> columns = {"job", "validation.\x1b[31m\xff"};

@@ -689,12 +689,42 @@ TEST_F(JobCommandsTest, AFolderIsAskedAlsoWhenNothingRunsThere) {
 }
 
 TEST_F(JobCommandsTest, WhereNothingRunsNothingIsSubmitted) {
-  for (const Command command : {Command::kSubmit, Command::kWatch, Command::kHosts}) {
+  for (const Command command :
+       {Command::kSubmit, Command::kAdopt, Command::kFork, Command::kWatch, Command::kHosts}) {
     err_.str("");
     EXPECT_EQ(Remote({.command = command, .job = "j", .dir = cluster_, .has_dir = true},
                      {.out = out_, .err = err_}),
               64);
     EXPECT_THAT(err_.str(), HasSubstr(absl::StrCat("nothing runs in ", cluster_)));
+  }
+}
+
+// Some said what the store lacks, others that nothing runs there, with 1 and with 64.
+TEST_F(JobCommandsTest, AFolderThatIsNoneIsTheSameWrongWordOfEachCommand) {
+  std::ofstream(cluster_ + "/file") << "x";
+  const auto never = [](const std::string&) -> absl::StatusOr<Exchange> {
+    return absl::InternalError("it is opened");
+  };
+  for (int i = 0; i <= static_cast<int>(Command::kFinishAuthority); ++i) {
+    const auto command = static_cast<Command>(i);
+    for (const auto& [name, why] :
+         {std::pair("/none", "there is no folder '"),
+          std::pair("/file", "/file' is no folder; name that of"),
+          std::pair("/file/below", "/below' is no folder; name that of")}) {
+      const std::string folder = cluster_ + name;
+      err_.str("");
+      EXPECT_EQ(Remote({.command = command,
+                        .job = "j",
+                        .dir = folder,
+                        .has_dir = true,
+                        .dirs = {folder},
+                        .output = cluster_ + "/x.svg"},
+                       {.out = out_, .err = err_}, nullptr, never),
+                64)
+          << i;
+      EXPECT_THAT(err_.str(), HasSubstr("muster: --dir: ")) << i;
+      EXPECT_THAT(err_.str(), HasSubstr(why)) << i;
+    }
   }
 }
 
@@ -807,6 +837,7 @@ TEST_F(JobCommandsTest, AFolderOfSeveralJobsNamesThem) {
   };
   EXPECT_EQ(ask(cluster_), 64);
   EXPECT_THAT(err_.str(), HasSubstr("holds several jobs: say which of a, b"));
+  std::filesystem::create_directory(cluster_ + "/elsewhere");
   EXPECT_EQ(ask(cluster_ + "/elsewhere"), 1);
   EXPECT_THAT(err_.str(), HasSubstr("there is no job in "));
 }

@@ -1,5 +1,7 @@
 #include "cli/plot.h"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -186,8 +188,36 @@ TEST_F(PlotTest, WhatThereIsNotIsSaid) {
   EXPECT_THAT(err_.str(), HasSubstr("there is no job in " + folder_));
   odd = a;
   odd.output = folder_ + "/none/loss.svg";
-  EXPECT_NE(Run(odd, {{"/v1/jobs/a/history", {Page({{0, 3}})}}}), 0);
+  EXPECT_EQ(Run(odd, {{"/v1/jobs/a/history", {Page({{0, 3}})}}}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("none/loss.svg' cannot be made: there is no folder '"));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/none"));
+}
+
+// A pipe and a link became files, and a folder was called one that Muster keeps.
+TEST_F(PlotTest, WhatIsNoFileIsNotReplaced) {
+  const Answers answers = {{"/v1/jobs/a/history", {Page({{0, 3}})}}};
+  RemoteArguments arguments{.dir = folder_, .has_dir = true, .jobs = {"a"}, .dirs = {folder_}};
+  arguments.output = folder_ + "/pipe.svg";
+  ASSERT_EQ(mkfifo(arguments.output.c_str(), 0600), 0);
+  EXPECT_EQ(Run(arguments, answers), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("pipe.svg' is no file; name one"));
+  EXPECT_TRUE(std::filesystem::is_fifo(arguments.output));
+  arguments.output = folder_ + "/dir.svg";
+  std::filesystem::create_directory(arguments.output);
+  EXPECT_EQ(Run(arguments, answers), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("dir.svg' is a folder, and no file; name one"));
+  arguments.output = folder_ + "/link.svg";
+  std::filesystem::create_symlink("real.svg", arguments.output);
+  EXPECT_EQ(Run(arguments, answers), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("link.svg' is a symbolic link that leads to no file"));
+  ASSERT_TRUE(ReplaceFile(folder_ + "/real.svg", "old").ok());
+  EXPECT_EQ(Run(arguments, answers), 0) << err_.str();
+  EXPECT_TRUE(std::filesystem::is_symlink(arguments.output));
+  EXPECT_THAT(*ReadWholeFile(folder_ + "/real.svg"), HasSubstr("<svg "));
+  arguments.command = RemoteArguments::Command::kTensorBoard;
+  arguments.output = folder_ + "/real.svg";
+  EXPECT_EQ(Remote(arguments, {.out = out_, .err = err_}), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("real.svg' is no folder; name one"));
 }
 
 TEST_F(PlotTest, ARunOfTensorBoardIsOfTheHistoryAsItIsAtTheEnd) {

@@ -71,6 +71,20 @@ TEST(MusterTest, OneFolderOneCluster) {
   EXPECT_EQ(second.Wait(), 64);
 }
 
+TEST(MusterTest, AFolderInWhichNothingEverRanIsAWrongWord) {
+  const std::string folder = MakeFolder();
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"list"},
+                                                {"status", "j"},
+                                                {"history", "j"},
+                                                {"plot", "-o", folder + "/x.svg"}}) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--dir", folder});
+    Program refused(Muster(all));
+    EXPECT_EQ(refused.End(), 64) << refused.output();
+    EXPECT_THAT(refused.output(), HasSubstr(folder + " is not the folder of a run: "));
+  }
+}
+
 TEST(MusterTest, AnAddressOfAnotherMachineIsRefusedBeforeAnythingStarts) {
   const std::string folder = MakeFolder() + "/cluster";
   for (const char* option : {"--listen", "--coordinator", "--join-listen"}) {

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace muster::cli {
 namespace {
@@ -163,7 +166,31 @@ TEST(WhichOf, AJobMaySayItToo) {
   EXPECT_EQ(WhichOf({.job = "a@40"}), "40");
   EXPECT_EQ(WhichOf({.job = "a@best"}), "best");
   EXPECT_EQ(WhichOf({.job = "a@best", .step = "40"}), "40") << "an option is said last";
-  EXPECT_EQ(CheckpointFolderOf({.job = "a@best", .dir = "d"}).value(), "d/checkpoints/a");
+}
+
+TEST(CheckpointFolderOf, AJobThatIsNotThereIsAnsweredByThoseThatAre) {
+  const std::string folder = testing::TempDir() + "cluster-with-checkpoints";
+  for (const char* of : {"/checkpoints/a", "/jobs/a", "/jobs/b"})
+    std::filesystem::create_directories(folder + of);
+  const auto find = [&](const std::string& job) {
+    return CheckpointFolderOf({.job = job, .dir = folder});
+  };
+  for (const char* job : {"a", "a@best", "a@40", "a@before-cut"})
+    EXPECT_EQ(find(job).value(), folder + "/checkpoints/a") << job;
+  EXPECT_EQ(find("im").status(), absl::NotFoundError(absl::StrCat("there is no job im in ", folder,
+                                                                  "; there are a, b")));
+  EXPECT_EQ(find("b").status(),
+            absl::NotFoundError(absl::StrCat("job b has no checkpoint in ", folder)));
+  for (const char* job : {"im@", "a@", "a@../../x", "a@4 ", "a@99999999999999999999"}) {
+    const absl::Status odd = find(job).status();
+    EXPECT_EQ(odd.code(), absl::StatusCode::kInvalidArgument) << odd;
+    EXPECT_THAT(std::string(odd.message()), HasSubstr("': after the @ stands a step"));
+    EXPECT_EQ(JobOfCluster({.job = job}).status(), odd);
+  }
+  const absl::Status nowhere = CheckpointFolderOf({.job = "a", .dir = folder + "/none"}).status();
+  EXPECT_EQ(nowhere.code(), absl::StatusCode::kInvalidArgument) << nowhere;
+  EXPECT_THAT(std::string(nowhere.message()), HasSubstr("--dir: there is no folder '"));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

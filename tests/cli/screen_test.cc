@@ -163,6 +163,32 @@ TEST(ScreenTest, TheValidationLossIsMarkedOnTheChart) {
   EXPECT_NE(lines[7].find("o validation loss"), std::string::npos) << lines[7];
 }
 
+// Those of a job that lasts less than the time between two drawings came after the last one.
+TEST(ScreenTest, AValidationLossThatComesAfterTheLastStepIsOnTheChartThatStays) {
+  std::ostringstream out;
+  Screen screen(out, Screen::Kind::kTerminal, Always(41), Always(24));
+  screen.AddPast(0, 4);
+  screen.ShowProgress({.step = 59, .steps = 60, .loss = 0}, kStart);
+  screen.AddValidation(30, 2);
+  screen.Say("validation at step 30: loss 2");
+  screen.Finish();
+  TinyTerminal terminal(41);
+  terminal.Take(out.str());
+  const std::string shown = absl::StrJoin(terminal.Lines(), "\n");
+  EXPECT_NE(shown.find("o validation loss"), std::string::npos) << shown;
+
+  // Where there is no chart, the line is there already.
+  for (const Screen::Kind kind : {Screen::Kind::kTerminal, Screen::Kind::kPlain}) {
+    out.str("");
+    Screen small(out, kind, Always(80), Always(0));
+    small.ShowProgress({.step = 59, .steps = 60, .loss = 0}, kStart);
+    const std::string before = out.str();
+    small.AddValidation(30, 2);
+    small.Finish();
+    EXPECT_EQ(out.str(), kind == Screen::Kind::kPlain ? before : before + "\n");
+  }
+}
+
 TEST(LossChartTest, ARewindTakesTheValidationOfLaterStepsAway) {
   LossChart chart;
   for (int64_t step = 0; step < 40; ++step) chart.Add(step, 1);

@@ -188,7 +188,7 @@ TEST(PluginTest, ATrainedModelIsMeasuredWithoutItsCluster) {
   for (const char* format : {"safetensors", "pt", "libtorch"}) {
     Program nowhere({kMuster, "export", "--dir", dir, "--format", format, "-o", dir});
     EXPECT_EQ(nowhere.End(), kExitBadConfiguration);
-    EXPECT_THAT(nowhere.output(), HasSubstr("is no file; name one"));
+    EXPECT_THAT(nowhere.output(), HasSubstr("is a folder, and no file; name one"));
   }
   Program wider(with({"--set", "parameters.hidden=13"}));
   EXPECT_EQ(wider.End(), kExitBadConfiguration);

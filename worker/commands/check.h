@@ -14,6 +14,7 @@
 #include "lib/domain/history.h"
 #include "lib/domain/job.h"
 #include "muster/task.h"
+#include "muster/task_info.h"
 #include "worker/runtime/lane_measures.h"
 
 namespace muster::worker {
@@ -79,7 +80,8 @@ struct CheckedFollower {
 
 struct CheckReport {
   JobSpec spec;
-  std::string plugin;  // empty: the task is part of Muster
+  std::string plugin;                     // empty: the task is part of Muster
+  std::vector<TaskParameter> declared{};  // the task's parameters
   std::vector<TensorSpec> tensors;
   int64_t parameters = 0;  // elements of all of them
   uint64_t samples = 0;

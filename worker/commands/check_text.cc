@@ -10,7 +10,7 @@
 #include "lib/base/printable.h"
 #include "lib/domain/tensor_text.h"
 #include "lib/domain/tensor_type.h"
-#include "lib/wire/job_codec.h"
+#include "lib/wire/job_document.h"
 #include "lib/wire/json_text.h"
 #include "nlohmann/json.hpp"
 #include "worker/runtime/check_syncs.h"
@@ -189,7 +189,7 @@ std::string CheckAsJson(const CheckReport& report) {
   ordered_json json;
   json["task"] = report.spec.training.task;
   if (!report.plugin.empty()) json["plugin"] = report.plugin;
-  json["spec"] = ordered_json::parse(ToJson(report.spec));
+  json["spec"] = ShownDocument(report.spec, report.declared);
   for (const TensorSpec& tensor : report.tensors)
     json["tensors"].push_back({{"name", Printable(tensor.name)},
                                {"shape", tensor.shape},

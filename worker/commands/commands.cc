@@ -21,9 +21,9 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/memory_cgroup.h"
+#include "lib/base/output_file.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
-#include "lib/base/whole_file.h"
 #include "lib/checkpoint/served_files.h"
 #include "lib/data/kept_hash.h"
 #include "lib/export/written_export.h"
@@ -197,6 +197,7 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
   code = ExitCodeOfCheck(report.status());
   MUSTER_RETURN_IF_ERROR(report.status());
   report->plugin = made->plugin;
+  report->declared = made->parameters;
   if (!spec.training.data.paths.empty()) {
     const absl::StatusOr<SizeOfFiles> size = FindSize(spec.training.data);
     code = ExitCodeOfModel(size.status());
@@ -357,7 +358,7 @@ int GenerateText(const Words& words) {
 int ExportModel(const Words& words) {
   const absl::StatusOr<SavedState> saved = LoadSavedState(PlaceOf(words));
   if (!saved.ok()) return Refuse(kExport, saved.status(), ExitCodeOfModel(saved.status()));
-  const absl::Status written = ReplaceFileBy(words.output, [&](const std::string& path) {
+  const absl::Status written = WriteOutputFileBy(words.output, [&](const std::string& path) {
     return WriteLibTorchArchive(saved->layout.ModelSpace(), saved->model(), path);
   });
   if (!written.ok()) return Refuse(kExport, written, ExitCodeOfModel(written));

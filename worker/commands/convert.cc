@@ -10,12 +10,12 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/bytes.h"
 #include "lib/base/descriptor.h"
+#include "lib/base/output_file.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/file_writer.h"
@@ -306,28 +306,10 @@ absl::Status WriteShards(Reader& reader, const std::vector<EncodedImage>& images
   return shards.Finish();
 }
 
-// A folder that is made beside its place, and what a crash has left there is made anew.
-absl::Status ReplaceFolderBy(const std::string& path,
-                             const std::function<absl::Status(const std::string&)>& write) {
-  const std::string temporary = path + kTemporarySuffix;
-  std::error_code ignored;
-  const auto remove = [&] { fs::remove_all(temporary, ignored); };
-  remove();
-  MUSTER_RETURN_IF_ERROR(MakeDirectories(temporary));
-  absl::Cleanup undone = remove;
-  MUSTER_RETURN_IF_ERROR(write(temporary));
-  MUSTER_RETURN_IF_ERROR(SyncDirectory(temporary));
-  if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(errno, "rename", temporary);
-  std::move(undone).Cancel();
-  return SyncDirectory(fs::path(path).parent_path().string());
-}
-
 absl::Status CheckTarget(const std::string& target, bool is_folder, const OpenedData& opened) {
+  if (is_folder) return CheckOutputFolder(target);
+  MUSTER_RETURN_IF_ERROR(CheckOutputFile(target));
   std::error_code error;
-  const fs::file_status there = fs::status(target, error);
-  if (!fs::exists(there)) return absl::OkStatus();
-  if (is_folder) return BadTarget(target, "is there already; remove it, or name another");
-  if (!fs::is_regular_file(there)) return BadTarget(target, "is no file; name one");
   for (const FileStamp& file : opened.files)
     if (fs::equivalent(file.path, target, error))
       return BadTarget(target, "is one of the files that are read; name another");
@@ -403,8 +385,8 @@ absl::StatusOr<ConvertedData> ConvertData(const TrainingSpec& training,
   const auto write = [&](const std::string& path) {
     return WriteTo(path, is_folder, reader, set, options, to);
   };
-  MUSTER_RETURN_IF_ERROR(is_folder ? ReplaceFolderBy(to.target, write)
-                                   : ReplaceFileBy(to.target, write));
+  MUSTER_RETURN_IF_ERROR(is_folder ? WriteOutputFolderBy(to.target, write)
+                                   : WriteOutputFileBy(to.target, write));
   if (to.format == ConvertFormat::kNumpy && !is_folder)
     to.fields[0].name = fs::path(to.target).stem().string();
   return to;

@@ -48,9 +48,10 @@ std::string DataOf(const TaskInfo& info) {
 }
 
 ordered_json ToJson(const TaskParameter& parameter) {
+  const bool is_structure = parameter.kind == ParameterKind::kStructure;
   ordered_json json = {{"name", Printable(parameter.name)},
-                       {"type", NameOf(parameter.kind)},
-                       {"default", FromParameter(parameter.default_value)}};
+                       {"type", is_structure ? "structure" : NameOf(parameter.kind)},
+                       {"default", ShownParameter(parameter.default_value, parameter.kind)}};
   if (IsNumber(parameter.kind)) {
     json["min"] = FromNumber(parameter.min);
     json["max"] = FromNumber(parameter.max);
@@ -80,11 +81,12 @@ std::string LayerAsText(const LayerHelp& layer) {
     const TaskParameter& parameter = field.parameter;
     const std::string allowed = AllowedOf(parameter);
     const bool is_bare = layer.takes_one && &field == &layer.fields.front();
-    absl::StrAppend(&text, "      ", parameter.name, ": ",
-                    field.is_needed ? "needed" : TextOfJson(FromParameter(parameter.default_value)),
-                    "; ", NameOf(parameter.kind), allowed.empty() ? "" : ", " + allowed, ". ",
-                    parameter.help,
-                    is_bare ? absl::StrCat("; ", layer.name, ": … alone is this") : "", "\n");
+    absl::StrAppend(
+        &text, "      ", parameter.name, ": ",
+        field.is_needed ? "needed"
+                        : TextOfJson(ShownParameter(parameter.default_value, parameter.kind)),
+        "; ", NameOf(parameter.kind), allowed.empty() ? "" : ", " + allowed, ". ", parameter.help,
+        is_bare ? absl::StrCat("; ", layer.name, ": … alone is this") : "", "\n");
   }
   return text;
 }
@@ -112,7 +114,7 @@ std::string TaskAsText(const ListedTask& task) {
   for (const TaskParameter& parameter : info.parameters) {
     const std::string allowed = AllowedOf(parameter);
     absl::StrAppend(&text, "  ", Printable(parameter.name), ": ",
-                    TextOfJson(FromParameter(parameter.default_value)), "\n      ",
+                    TextOfJson(ShownParameter(parameter.default_value, parameter.kind)), "\n      ",
                     NameOf(parameter.kind), allowed.empty() ? "" : ", " + Printable(allowed), ". ",
                     Printable(parameter.help), "\n");
   }

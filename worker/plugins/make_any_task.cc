@@ -60,7 +60,8 @@ absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& gi
   options.spool = std::move(spool);
   if (!info.data_needed && options.data.samples == 0) options.data.samples = info.default_samples;
   const std::string file = std::filesystem::path(plugin.file).filename().string();
-  MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash)};
+  MadeTask made{.plugin = absl::StrCat(file, " sha256:", plugin.hash),
+                .parameters = info.parameters};
   if (plugin.has_changed || !IsOfThisJob(made, preparing))
     return HasChanged(absl::StrCat("plug-in ", plugin.file));
   preparing.enters(absl::StrCat("task ", info.name, " of plug-in ", plugin.file));
@@ -88,7 +89,7 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
                                   std::shared_ptr<const SpoolMap> spool) {
   const HashListener listener = ListenerOf(preparing);
   const HashListening listening(muster_set_hash_listener, listener);
-  MadeTask made;
+  MadeTask made{.parameters = info.parameters};
   ModelFile file;
   std::string task_and_file = info.name;  // for people
   if (info.Parameter("file") != nullptr) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "lib/domain/job.h"
 #include "muster/task.h"
+#include "muster/task_info.h"
 #include "worker/plugins/prepare_task.h"
 
 namespace muster::worker {
@@ -17,7 +18,8 @@ struct MadeTask {
   // "mlp.so sha256:…", also of a file of TorchScript: all members of a job have the same. Empty:
   // none.
   std::string plugin;
-  PreparedPtr prepared{};  // lives as long as the task; null: it prepares nothing
+  PreparedPtr prepared{};                   // lives as long as the task; null: it prepares nothing
+  std::vector<TaskParameter> parameters{};  // that the task declares
 };
 
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.

@@ -15,6 +15,8 @@
 #include "gtest/gtest.h"
 #include "lib/config/document.h"
 #include "lib/task/registry.h"
+#include "lib/wire/job_document.h"
+#include "nlohmann/json.hpp"
 #include "tests/lib/wire/random_job.h"
 
 namespace muster {
@@ -756,6 +758,21 @@ TEST(Layers, AreReadAsAListOrAsItsText) {
   for (const char* wrong : {"3", "relu", "'[1'", "'3'"})
     EXPECT_THAT(std::string(read(wrong).status().message()), HasSubstr("parameters.layers: "))
         << wrong;
+}
+
+TEST(Layers, AreShownAsAListAndReadBackAlike) {
+  const JobSpec job = ParseJobYaml(
+                          "task: layers\nsteps: 3\ndata: {paths: [/a]}\n"
+                          "parameters: {layers: [linear: 3, relu]}",
+                          "a.yaml")
+                          .value();
+  const nlohmann::json shown = ShownDocument(job);
+  EXPECT_EQ(shown["parameters"]["layers"], nlohmann::json::parse(R"([{"linear":3},"relu"])"));
+  EXPECT_EQ(ParseJobJson(shown.dump(), "").value(), job);
+  EXPECT_TRUE(ToDocument(job)["parameters"]["layers"].is_string()) << "what is kept stays as it is";
+  JobSpec of_plugin = job;
+  of_plugin.training.task = "net";
+  EXPECT_EQ(ShownDocument(of_plugin), ToDocument(of_plugin)) << "nobody knows what it declares";
 }
 
 TEST(PluginTasks, TakeDataOfEitherKind) {

@@ -626,6 +626,16 @@ TEST(CheckTest, OfAStreamALaneIsTriedOnMadeSamples) {
   EXPECT_THAT(CheckAsText(*report), HasSubstr("7 at most, each of"));
 }
 
+TEST(CheckTest, AStructureOfTheSpecificationIsOneForPrograms) {
+  CheckReport report = ReportOf(Fault::kNone);
+  report.spec.training.parameters = {{"blocks", R"([{"size":3},"relu"])"}, {"note", "[1]"}};
+  report.declared = {TaskParameter::Structure("blocks", "[]", "in order"),
+                     TaskParameter::Text("note", "", {}, "any")};
+  const auto parameters = nlohmann::json::parse(CheckAsJson(report))["spec"]["parameters"];
+  EXPECT_EQ(parameters["blocks"], nlohmann::json::parse(R"([{"size":3},"relu"])"));
+  EXPECT_EQ(parameters["note"], "[1]");
+}
+
 TEST(CheckTest, PeopleAndProgramsReadTheSame) {
   const CheckReport report = ReportOf(Fault::kWrongGradient, 40);
   const std::string text = CheckAsText(report);

@@ -21,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 JobSpec SpecOf(const json& data) {
   const auto spec =
@@ -239,7 +240,7 @@ TEST_F(Convert, WhatCannotBeIsNamed) {
       {"d", numpy, "out.npy", {}, "out.npy' holds one array, and samples have 2"},
       {"d", numpy, "out.tar", {}, "--format: webdataset holds files of images"},
       {"d", numpy, "there", ConvertFormat::kNumpy, "there' is there already; remove it"},
-      {"d", numpy, "there", ConvertFormat::kSafetensors, "there' is no file; name one"},
+      {"d", numpy, "there", ConvertFormat::kSafetensors, "there' is a folder, and no file; name"},
       {"d/x.npy", numpy, "d/x.npy", {}, "d/x.npy' is one of the files that are read"},
       {"st", tensors, "out", ConvertFormat::kNumpy, "'a/b' cannot be the name of a file"},
       {"bf", tensors, "out", ConvertFormat::kNumpy, "NumPy has no type for 'a'"},
@@ -254,8 +255,10 @@ TEST_F(Convert, WhatCannotBeIsNamed) {
   }
   const auto nowhere =
       ConvertData(Spec("d", numpy).training, {.target = Path("no/such/x.safetensors")});
-  EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("no/such/x.safetensors"));
+  EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(nowhere.status().message()), Not(HasSubstr(".writing")));
+  EXPECT_THAT(std::string(nowhere.status().message()),
+              HasSubstr("no/such/x.safetensors' cannot be made: there is no folder '"));
 }
 
 }  // namespace

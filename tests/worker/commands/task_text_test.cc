@@ -61,6 +61,21 @@ TEST(TaskTextTest, LayersAreToldWithWhatTheyTake) {
   EXPECT_EQ(json[0]["parameters"][1]["default"], true);
 }
 
+// It was the text "[]" within JSON.
+TEST(TaskTextTest, AStructureIsOneForProgramsToo) {
+  TaskInfo info{.name = "net", .help = "of blocks"};
+  info.parameters = {TaskParameter::Structure("blocks", R"([{"size":3},"relu"])", "in order"),
+                     TaskParameter::Text("note", "[1]", {}, "any")};
+  const auto parameters =
+      nlohmann::json::parse(TasksAsJson({{info, "net.so"}}))["tasks"][0]["parameters"];
+  EXPECT_EQ(parameters[0]["type"], "structure");
+  EXPECT_EQ(parameters[0]["default"], nlohmann::json::parse(R"([{"size":3},"relu"])"));
+  EXPECT_EQ(parameters[1]["type"], "text");
+  EXPECT_EQ(parameters[1]["default"], "[1]") << "a text stays one";
+  EXPECT_THAT(TaskAsText({info, "net.so"}),
+              HasSubstr("  blocks: [{\"size\":3},\"relu\"]\n      lists and mappings. in order\n"));
+}
+
 TEST(TaskTextTest, WhatAPluginTellsNeedNotBeUtf8) {
   TaskInfo info{.name = "odd", .help = "h\xe9"};
   info.parameters = {TaskParameter::Text("a", "caf\xe9", {"caf\xe9", "tea"}, "d\xe9")};

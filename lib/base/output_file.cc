@@ -1,0 +1,161 @@
+#include "lib/base/output_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "lib/base/printable.h"
+#include "lib/base/status.h"
+#include "lib/base/whole_file.h"
+
+namespace muster {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status Refused(const std::string& path, absl::string_view why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("--output: '", CutMiddle(Printable(path)), "' ", why));
+}
+
+absl::Status TooLong(const std::string& path) {
+  return Refused(path, "is longer than a name may be here; take a shorter one");
+}
+
+std::string FolderOf(const std::string& path) {
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+absl::Status CannotBeMade(const std::string& path, absl::string_view why) {
+  return Refused(path, absl::StrCat("cannot be made: ", why, "; name another place"));
+}
+
+absl::Status CheckFolder(const std::string& folder, const std::string& path) {
+  const std::string shown = absl::StrCat("'", CutMiddle(Printable(folder)), "'");
+  const auto why = [] { return std::generic_category().message(errno); };
+  struct stat there {};
+  const bool is_there = stat(folder.c_str(), &there) == 0;
+  if (!is_there && errno == ENOENT)
+    return Refused(path, absl::StrCat("cannot be made: there is no folder ", shown,
+                                      "; make it, or name another place"));
+  if (is_there ? !S_ISDIR(there.st_mode) : errno == ENOTDIR)
+    return CannotBeMade(path, absl::StrCat(shown, " is no folder"));
+  if (!is_there) return CannotBeMade(path, absl::StrCat(shown, " cannot be used (", why(), ")"));
+  if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return absl::OkStatus();
+  return CannotBeMade(path, absl::StrCat(shown, " cannot be written (", why(), ")"));
+}
+
+// What is written first takes the place of what a crash left, and of nothing else.
+absl::Status CheckTemporary(const std::string& path, const std::string& temporary) {
+  std::error_code error;
+  const fs::file_status there = fs::symlink_status(temporary, error);
+  if (!fs::exists(there) || fs::is_regular_file(there)) return absl::OkStatus();
+  return Refused(path, absl::StrCat("is written as '", CutMiddle(Printable(temporary)),
+                                    "' first, and something that is no file is there; remove it"));
+}
+
+// The file that `path` leads to, once nothing is in the way.
+absl::StatusOr<std::string> Resolve(const std::string& path) {
+  if (path.empty()) return absl::FailedPreconditionError("--output: it is empty; name a file");
+  if (absl::EndsWith(path, "/")) return Refused(path, "is the name of a folder; name a file in it");
+  struct stat there {};
+  if (lstat(path.c_str(), &there) != 0) {
+    if (errno == ENAMETOOLONG) return TooLong(path);
+    MUSTER_RETURN_IF_ERROR(CheckFolder(FolderOf(path), path));
+    MUSTER_RETURN_IF_ERROR(CheckTemporary(path, TemporaryOf(path)));
+    return path;
+  }
+  std::string real = path;
+  if (S_ISLNK(there.st_mode)) {
+    std::error_code error;
+    real = fs::canonical(path, error).string();
+    if (error || stat(path.c_str(), &there) != 0)
+      return Refused(path,
+                     "is a symbolic link that leads to no file; remove it, or name another file");
+  }
+  if (S_ISDIR(there.st_mode)) return Refused(path, "is a folder, and no file; name one");
+  if (!S_ISREG(there.st_mode))
+    return Refused(path, "is no file; name one, which is replaced if it is there");
+  MUSTER_RETURN_IF_ERROR(CheckFolder(FolderOf(real), path));
+  MUSTER_RETURN_IF_ERROR(CheckTemporary(path, TemporaryOf(real)));
+  return real;
+}
+
+// Whoever named `path` does not know of the other name.
+absl::Status Named(const absl::Status& status, const std::string& temporary,
+                   const std::string& path) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrReplaceAll(status.message(), {{temporary, path}}));
+}
+
+}  // namespace
+
+absl::Status CheckOutputFile(const std::string& path) { return Resolve(path).status(); }
+
+absl::Status CheckOutputFolder(const std::string& path) {
+  if (path.empty()) return absl::FailedPreconditionError("--output: it is empty; name a folder");
+  struct stat there {};
+  if (lstat(path.c_str(), &there) == 0)
+    return Refused(path, "is there already; remove it, or name another");
+  if (errno == ENAMETOOLONG) return TooLong(path);
+  // The nearest that is there.
+  std::error_code error;
+  fs::path above = fs::absolute(path, error).parent_path();
+  while (lstat(above.c_str(), &there) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
+         above != above.parent_path())
+    above = above.parent_path();
+  return CheckFolder(above.string(), path);
+}
+
+absl::Status CheckFolderToFill(const std::string& path) {
+  struct stat there {};
+  if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return CheckFolder(path, path);
+  if (lstat(path.c_str(), &there) == 0) return Refused(path, "is no folder; name one");
+  return CheckOutputFolder(path);
+}
+
+absl::Status WriteOutputFile(const std::string& path, absl::string_view content) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
+  return Named(ReplaceFile(real, content), TemporaryOf(real), path);
+}
+
+absl::Status WriteOutputFileBy(
+    const std::string& path,
+    const std::function<absl::Status(const std::string& temporary)>& write) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
+  return Named(ReplaceFileBy(real, write), TemporaryOf(real), path);
+}
+
+absl::Status WriteOutputFolderBy(
+    const std::string& path,
+    const std::function<absl::Status(const std::string& temporary)>& write) {
+  MUSTER_RETURN_IF_ERROR(CheckOutputFolder(path));
+  const std::string temporary = TemporaryOf(path);
+  std::error_code ignored;
+  const auto remove = [&] { fs::remove_all(temporary, ignored); };
+  const auto fill = [&]() -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(MakeDirectories(temporary));
+    MUSTER_RETURN_IF_ERROR(write(temporary));
+    MUSTER_RETURN_IF_ERROR(SyncDirectory(temporary));
+    if (rename(temporary.c_str(), path.c_str()) != 0) return FileError(errno, "make", path);
+    return absl::OkStatus();
+  };
+  remove();
+  absl::Cleanup undone = remove;
+  MUSTER_RETURN_IF_ERROR(Named(fill(), temporary, path));
+  std::move(undone).Cancel();
+  return SyncDirectory(FolderOf(path));
+}
+
+}  // namespace muster
