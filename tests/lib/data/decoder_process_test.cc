@@ -381,6 +381,20 @@ TEST_F(StartedDecoder, ThatWasKilledIsReplaced) {
   }
 }
 
+TEST_F(StartedDecoder, ThatWasStoppedIsReplaced) {
+  int warned = 0;
+  Decoders decoders({.program = Program(),
+                     .patience = std::chrono::milliseconds(2000),
+                     .warns = [&](const std::string&) { ++warned; }});
+  const auto first = decoders.Ask(AskVersion());
+  ASSERT_TRUE(first.ok()) << first.status();
+  const pid_t pid = Pids().back();
+  ASSERT_EQ(kill(pid, SIGSTOP), 0);
+  EXPECT_EQ(decoders.Ask(AskVersion()).value_or(""), *first);
+  EXPECT_NE(Pids().back(), pid);
+  EXPECT_EQ(warned, 1);
+}
+
 // Else the same bytes could end it on one machine, and be read on another.
 TEST_F(StartedDecoder, HasTheLimitsThatItHasEverywhereOrDoesNotStart) {
   Decoders decoders({.program = Program("ulimit -s 1024")});
