@@ -95,16 +95,16 @@ class Decoders {
   // Whether this is known to end them, or to keep them for too long.
   bool AreEndedBy(absl::string_view request) const { return WhyItEndsThem(request).has_value(); }
 
-  // Asks one process for one thing after the other, of which it knows some before it has answered
-  // the first. `next` gives the requests, 0 first; nullopt: there are no more. `take` gets the
-  // answer to each, 0 first: what Ask would give, but nothing is asked once more. Returns how many
-  // it was given: where fewer than `next` gave, the process has ended on the next one, or that took
-  // too long, or memory is short. `about` names one, as for Ask. kInternal, kDataLoss that is no
-  // BadSample: as Ask.
   struct Asked {
     size_t answered = 0;
     bool took_too_long = false;  // the next one
   };
+  // Asks one process for one thing after the other, of which it knows some before it has answered
+  // the first. `next` gives the requests, 0 first; nullopt: there are no more. `take` gets the
+  // answer to each, 0 first: what Ask would give, but nothing is asked once more. Returns how many
+  // were answered: where fewer than `next` gave, the process has ended on the next one, or that
+  // took too long, or memory is short. `about` names one, as for Ask. kInternal, kDataLoss that is
+  // no BadSample: as Ask.
   using NextRequest = absl::FunctionRef<std::optional<std::string>(size_t part)>;
   using TakeAnswer =
       absl::FunctionRef<void(size_t part, const absl::StatusOr<absl::string_view>& answer)>;
