@@ -7,10 +7,10 @@
     … --dir FOLDER --small             little data and short rounds: two minutes, to see that it works
     … --dir FOLDER --formats text jpeg --rounds 5 --json FILE
 
-It makes files of each format in FOLDER (1 GB; `memory` are the arrays of `numpy`, read beforehand). PyTorch's
+It makes files of each format in FOLDER (1.2 GB; `memory` are the arrays of `numpy`, read beforehand). PyTorch's
 DataLoader (with 0, 1 and 2 workers, which stay from epoch to epoch, shuffled where samples can be taken singly: not of
-tar) reads them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL. Where samples
-are rows it also takes whole batches at a time; HDF5 is read by h5py without a DataLoader, too. JPEG files are decoded
+tar) reads them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL, the files of
+MNIST and CIFAR-10 by NumPy. Where samples are rows it also takes whole batches at a time; HDF5 is read by h5py without a DataLoader, too. JPEG files are decoded
 by libjpeg-turbo alone (jpeg_bench), beside ours where one process decodes: with one thread that reads ahead, and with
 none. For `memory` there is memcpy.
 
@@ -44,6 +44,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 LANE, SIDE = 64, 96
 SHARDS = 4
 TEXT_BYTES = 256  # of a sample
+MNIST_IMAGES, MNIST_LABELS = 'train-images-idx3-ubyte', 'train-labels-idx1-ubyte'
+CIFAR_FILES = 5
 THREADS = WORKERS = (0, 1, 2)
 ALONE = 'ours, 0 threads read ahead'  # the thread that takes the samples reads them
 ONE_AHEAD = 'ours, 1 threads read ahead'
@@ -79,6 +81,22 @@ class Text(torch.utils.data.Dataset):
 
     def batch(self, ids):
         return torch.from_numpy(self.samples[ids])
+
+
+class Pixels(torch.utils.data.Dataset):
+    """Bytes in memory, which become numbers from 0 to 1 when they are taken."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        return torch.from_numpy(self.x[i].astype(np.float32) / 255), int(self.y[i])
+
+    def batch(self, ids):
+        return torch.from_numpy(self.x[ids].astype(np.float32) / 255), torch.from_numpy(self.y[ids].astype(np.int64))
 
 
 class Batches(torch.utils.data.Dataset):
@@ -194,6 +212,40 @@ def pt(path):
     return Tensors(tensors['x'], tensors['y'])
 
 
+def mnist(folder):
+    """The numbers before the bytes are a mark, and then the dimensions."""
+    with open(os.path.join(folder, MNIST_IMAGES), 'rb') as file:
+        _, images, height, width = np.frombuffer(file.read(16), '>i4')
+        x = np.fromfile(file, np.uint8).reshape(images, 1, height, width)
+    return Pixels(x, np.fromfile(os.path.join(folder, MNIST_LABELS), np.uint8, offset=8))
+
+
+def cifar(folder):
+    """A label and 3072 bytes for each picture."""
+    records = np.concatenate([np.fromfile(os.path.join(folder, name), np.uint8) for name in sorted(os.listdir(folder))])
+    records = records.reshape(-1, 1 + 3 * 32 * 32)
+    return Pixels(records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0])
+
+
+def make_mnist(folder, images, random):
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, MNIST_IMAGES), 'wb') as out:
+        out.write(np.array([0x803, images, 28, 28], '>i4').tobytes())
+        out.write(random.integers(0, 256, size=images * 28 * 28, dtype=np.uint8).tobytes())
+    with open(os.path.join(folder, MNIST_LABELS), 'wb') as out:
+        out.write(np.array([0x801, images], '>i4').tobytes())
+        out.write(random.integers(0, 10, size=images, dtype=np.uint8).tobytes())
+
+
+def make_cifar(folder, images, random):
+    """In as many files as CIFAR-10 has to train with."""
+    os.makedirs(folder, exist_ok=True)
+    records = random.integers(0, 256, size=(images, 1 + 3 * 32 * 32), dtype=np.uint8)
+    records[:, 0] %= 10
+    for i, part in enumerate(np.array_split(records, CIFAR_FILES)):
+        part.tofile(os.path.join(folder, f'data_batch_{i + 1}.bin'))
+
+
 def make_pictures(path, images, random):
     """The same pictures as JPEG and PNG, a folder for each class, and those of JPEG in tar files."""
     names = []
@@ -252,6 +304,8 @@ def make(folder, small):
         make_text(path('text'), text_bytes, random)
     if not os.path.exists(path('tar', f'{SHARDS - 1}.tar')):
         make_pictures(path, images, random)
+    make_mnist(path('mnist'), 2000 if small else 60_000, random)
+    make_cifar(path('cifar'), 2000 if small else 50_000, random)
     size = f'image_size: [{SIDE}, {SIDE}], fit: stretch'
     return {
         'memory': (f'{{paths: [{path("numpy")}], format: numpy, label: y}}',
@@ -268,6 +322,8 @@ def make(folder, small):
         'hdf5': (f'{{paths: [{path("whole.h5")}], format: hdf5, keys: [x], label: y}}', lambda: Hdf5(path('whole.h5'))),
         'hdf5-packed': (f'{{paths: [{path("packed.h5")}], format: hdf5, keys: [x], label: y}}',
                         lambda: Hdf5(path('packed.h5'))),
+        'mnist': (f'{{paths: [{path("mnist")}], format: idx}}', lambda: mnist(path('mnist'))),
+        'cifar': (f'{{paths: [{path("cifar")}], format: cifar10}}', lambda: cifar(path('cifar'))),
         'jpeg': (f'{{paths: [{path("jpg")}], format: images, {size}}}', lambda: Images(path('jpg'))),
         'jpeg-whole': (f'{{paths: [{path("jpg")}], format: images}}', lambda: Images(path('jpg'), resized=False)),
         'png': (f'{{paths: [{path("png")}], format: images, {size}}}', lambda: Images(path('png'))),

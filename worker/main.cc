@@ -2,6 +2,7 @@
 // measures.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include "absl/strings/strip.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/status.h"
+#include "lib/base/time.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/launch/host_limits.h"
 #include "lib/launch/member_program.h"
@@ -93,6 +95,11 @@ absl::Status Train(MemberProcess& process, const std::string& lane_file,
   };
   preparing.is_over = [&words] { words.Over(); };
   preparing.may_wait = [&process] { return !process.port().box.closed(); };
+  preparing.warns = [](const std::string& text) { LogWarning("%s", text); };
+  parts.comes = [&process, &preparing](const JobSpec& job) {
+    preparing.patience =
+        std::max(process.ThreadPatience(), DurationOf(job.runtime.thread_patience));
+  };
   parts.make_task =
       [&](const TrainingSpec& training, DataPart part,
           std::shared_ptr<const SpoolMap> spool) -> absl::StatusOr<std::unique_ptr<Task>> {

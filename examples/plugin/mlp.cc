@@ -24,5 +24,6 @@ struct Mlp final : muster::torch::DataModuleTask<Net> {
 
 MUSTER_PLUGIN(muster::TypeOf<Mlp>(
     {.name = "mlp",
+     .help = "a multi-layer perceptron on CSV files of numbers",
      .parameters = {muster::TaskParameter::Integer("hidden", 16, 1, 4096, "neurons inside")},
      .data_needed = true}))

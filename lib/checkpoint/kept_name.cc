@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
+#include "lib/checkpoint/checked_line.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/checkpoint/segment.h"
 #include "lib/domain/labels.h"
@@ -15,7 +16,7 @@
 namespace muster {
 namespace {
 
-constexpr size_t kMostBytes = 64;  // with the line feed
+constexpr size_t kMostBytes = 63 + kCheckedLineBytes;
 
 }  // namespace
 
@@ -33,11 +34,11 @@ absl::StatusOr<std::string> ReadKeptName(const CheckpointFiles& files, LineageNu
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointFile> in, files.Open(file));
   std::string text(std::min<uint64_t>(in->size(), kMostBytes + 1), '\0');
   MUSTER_RETURN_IF_ERROR(in->ReadAt(0, text.data(), text.size()));
-  const absl::string_view name = absl::StripSuffix(text, "\n");
-  if (IsKeptName(name)) return std::string(name);
+  std::optional<std::string> name = ReadCheckedLine(text);
+  if (name && IsKeptName(*name)) return *std::move(name);
   return absl::DataLossError(absl::StrCat("'", files.PathOf(file),
-                                          "' holds no name of a checkpoint; write it anew by "
-                                          "muster checkpoints keep"));
+                                          "' holds no name of a checkpoint, or a damaged one; "
+                                          "write it anew by muster checkpoints keep"));
 }
 
 absl::Status WriteKeptName(CheckpointFiles& files, LineageNumber lineage, Step step,
@@ -45,7 +46,7 @@ absl::Status WriteKeptName(CheckpointFiles& files, LineageNumber lineage, Step s
   if (!IsNewKeptName(name))
     return absl::InvalidArgumentError(absl::StrCat(
         "'", Cut(Printable(name)), "' is no name of a checkpoint; allowed: ", kNewKeptNameRule));
-  return files.Replace(KeptFileOf(lineage, step), name + "\n");
+  return files.Replace(KeptFileOf(lineage, step), CheckedLine(name));
 }
 
 // One that has a name stays as long as it has one, so another name for it needs no look.

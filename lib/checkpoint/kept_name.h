@@ -1,8 +1,8 @@
-// The name that a person gave a checkpoint so that it is kept: a small file beside its manifest.
-// Whoever gives one need not be the process that removes old checkpoints, so the two look at each
-// other: whoever removes says so by a file of its own and then looks for a name, and whoever names
-// looks for that file afterwards. One of them sees the other, so that nothing is removed of which
-// somebody was told that it is kept.
+// The name that a person gave a checkpoint so that it is kept: a small file beside its manifest, a
+// line with a checksum. Whoever gives one need not be the process that removes old checkpoints, so
+// the two look at each other: whoever removes says so by a file of its own and then looks for a
+// name, and whoever names looks for that file afterwards. One of them sees the other, so that
+// nothing is removed of which somebody was told that it is kept.
 #pragma once
 
 #include <string>

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "lib/base/status.h"
+#include "lib/checkpoint/checked_line.h"
 #include "lib/checkpoint/segment.h"
 
 namespace muster {
@@ -31,15 +31,17 @@ absl::StatusOr<StateMeasure> ReadMeasure(const CheckpointFiles& files, LineageNu
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointFile> in, files.Open(file));
   std::string text(std::min<uint64_t>(in->size(), kMostBytes + 1), '\0');
   MUSTER_RETURN_IF_ERROR(in->ReadAt(0, text.data(), text.size()));
+  const std::optional<std::string> line = ReadCheckedLine(text);
   const std::pair<std::string, std::string> parts =
-      absl::StrSplit(absl::StripSuffix(text, "\n"), absl::MaxSplits(' ', 1));
+      absl::StrSplit(line.value_or(""), absl::MaxSplits(' ', 1));
   StateMeasure measure{parts.first};
   const bool is_one = text.size() <= kMostBytes && absl::StartsWith(parts.first, kMeasuredPrefix) &&
                       absl::SimpleAtod(parts.second, &measure.value) &&
                       std::isfinite(measure.value);
   if (is_one) return measure;
   return absl::DataLossError(absl::StrCat("'", files.PathOf(file),
-                                          "' holds no measure of a checkpoint; delete that file"));
+                                          "' holds no measure of a checkpoint, or a damaged one; "
+                                          "delete that file"));
 }
 
 absl::StatusOr<BestFound> FindBest(const CheckpointFiles& files,
@@ -68,7 +70,7 @@ absl::Status WriteMeasure(CheckpointFiles& files, LineageNumber lineage, Step st
   const absl::StatusOr<StateMeasure> before = ReadMeasure(files, lineage, step);
   if (before.ok() && *before == measure) return absl::OkStatus();
   return files.Replace(MeasureFileOf(lineage, step),
-                       absl::StrFormat("%s %.17g\n", measure.measure, measure.value));
+                       CheckedLine(absl::StrFormat("%s %.17g", measure.measure, measure.value)));
 }
 
 }  // namespace muster

@@ -1,6 +1,7 @@
 // How good the state of a checkpoint is, by the measure that its job keeps the best one of
 // (checkpoint.keep: {best: validation.METRIC}): a small file beside its manifest, "validation.loss
-// 0.25". It is written once the state is measured, which is after the checkpoint is committed.
+// 0.25" with a checksum. It is written once the state is measured, which is after the checkpoint is
+// committed.
 #pragma once
 
 #include <cstddef>

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/data/decoder_wire.h"
+#include "lib/data/hash_listener.h"
 #include "lib/kernels/sha256.h"
 #include "muster/data_set.h"
 
@@ -33,6 +34,10 @@ constexpr size_t kMostKept = size_t{8} << 20;  // of memory for what is sent
 // What a process knows of at a time, where it is asked for many.
 constexpr size_t kMostAsked = 64;
 constexpr size_t kMostBytesAsked = size_t{512} << 10;
+// Of the time that the thread which trains may stand still, what one answer may take; five such
+// waits are well within it. No answer needs longer than the longest.
+constexpr int kAnswersInPatience = 8;
+constexpr std::chrono::milliseconds kLongestPatience = std::chrono::seconds(60);
 
 std::string ProgramOf(const DecoderOptions& options) {
   if (!options.program.empty()) return options.program;
@@ -41,6 +46,11 @@ std::string ProgramOf(const DecoderOptions& options) {
   const fs::path beside = folder / kProgramName;
   return fs::exists(beside, error) ? beside.string()
                                    : (folder.parent_path() / "bin" / kProgramName).string();
+}
+
+// How it gave no answer, as HowItEnded says how it ended.
+std::string WasSilent(absl::string_view patience) {
+  return absl::StrCat("gave no answer within ", patience);
 }
 
 std::string HasEnded(absl::string_view how) {
@@ -88,6 +98,16 @@ int Spawn(const std::string& program, std::vector<std::string> words, int socket
 }
 
 }  // namespace
+
+DecoderOptions DecoderOptionsOfThread() {
+  DecoderOptions options;
+  const HashListener* listener = CurrentHashListener();
+  if (listener == nullptr) return options;
+  options.patience = std::min(kLongestPatience, std::chrono::ceil<std::chrono::milliseconds>(
+                                                    listener->patience / kAnswersInPatience));
+  options.warns = listener->warns;
+  return options;
+}
 
 absl::StatusOr<std::unique_ptr<DecoderProcess>> DecoderProcess::Start(
     const DecoderOptions& options) {
@@ -220,18 +240,49 @@ void Decoders::GiveBack(std::unique_ptr<DecoderProcess> process) {
   idle_.push_back(std::move(process));
 }
 
-std::optional<std::string> Decoders::HowEndedBy(absl::string_view request) const {
+std::string Decoders::Patience() const {
+  return absl::StrCat(std::chrono::duration<double>(options_.patience).count(), " s");
+}
+
+// Whoever stops one of them often stops all, so those that are idle are not waited for in turn.
+absl::Status Decoders::TookTooLong(absl::string_view about, Time from) {
+  std::vector<std::unique_ptr<DecoderProcess>> ended;
+  int silences = 0;
+  {
+    const MutexLock lock(mutex_);
+    ++deaths_;
+    ended.swap(idle_);
+    if (from - last_silence_ > kAnswersInPatience * options_.patience) silences_ = 0;
+    if (silences_ == 0 || from >= last_silence_) {
+      ++silences_;
+      last_silence_ = steady_clock::now();
+    }
+    silences = silences_;
+  }
+  if (options_.warns)
+    options_.warns(absl::StrCat("muster-decoder gave no answer for ", about, " within ", Patience(),
+                                "; it was ended, and another one takes its place"));
+  if (silences <= options_.most_silences) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "muster-decoder, started anew each time, gave no answer ", silences, " times within ",
+      Patience(),
+      "; see whether this machine or its disk stands still, or many files are made so that they "
+      "take too long"));
+}
+
+std::optional<std::string> Decoders::WhyItEndsThem(absl::string_view request) const {
   const MutexLock lock(mutex_);
   const auto found = std::find_if(fatal_.begin(), fatal_.end(), [&](const Fatal& fatal) {
     return fatal.bytes == request.size() && fatal.hash == HexSha256(request);
   });
-  return found == fatal_.end() ? std::nullopt : std::optional(found->how);
+  return found == fatal_.end() ? std::nullopt : std::optional(found->why);
 }
 
-absl::StatusOr<std::string> Decoders::Ask(absl::string_view request) {
-  const std::optional<std::string> how = HowEndedBy(request);
-  if (how) return BadSample(HasEnded(*how));
-  return AskTwice(request);
+absl::StatusOr<std::string> Decoders::Ask(absl::string_view request, absl::string_view about,
+                                          int takes) {
+  const std::optional<std::string> why = WhyItEndsThem(request);
+  if (why) return BadSample(*why);
+  return AskTwice(request, about, takes);
 }
 
 namespace {
@@ -261,12 +312,15 @@ absl::StatusOr<absl::string_view> WhatItSays(absl::string_view answer) {
 
 }  // namespace
 
-absl::StatusOr<std::string> Decoders::AskTwice(absl::string_view request) {
+absl::StatusOr<std::string> Decoders::AskTwice(absl::string_view request, absl::string_view about,
+                                               int takes) {
   MUSTER_RETURN_IF_ERROR(CheckRequest(request));
-  std::string ended;
+  std::string why;
   bool is_own_fault = true;
+  int took_too_long = 0;
   for (const bool again : {false, true}) {
     MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take(/*fresh=*/again));
+    const Time from = steady_clock::now();
     process->Ask(request);
     const absl::StatusOr<absl::string_view> answer = process->NextAnswer();
     if (answer.ok()) {
@@ -282,21 +336,27 @@ absl::StatusOr<std::string> Decoders::AskTwice(absl::string_view request) {
       is_own_fault = false;
       continue;
     }
-    ended = std::string(answer.status().message());
+    if (absl::IsDeadlineExceeded(answer.status())) {
+      MUSTER_RETURN_IF_ERROR(TookTooLong(about, from));
+      why = HasEnded(WasSilent(Patience()));
+      if (++took_too_long == takes) break;
+      continue;
+    }
+    why = HasEnded(answer.status().message());
     is_own_fault = is_own_fault && absl::IsUnavailable(answer.status());
     CountDeath();
-    if (absl::IsDeadlineExceeded(answer.status()))
-      return absl::DataLossError(absl::StrCat(
-          "it could not be decoded in ",
-          std::chrono::duration_cast<std::chrono::seconds>(options_.patience).count(), " s"));
   }
-  if (!is_own_fault) return absl::DataLossError(HasEnded(ended));
+  if (!is_own_fault) return absl::DataLossError(why);
+  if (took_too_long == takes)
+    why = absl::StrCat("two processes that were to decode it, one after the other, ",
+                       WasSilent(Patience()));
   const MutexLock lock(mutex_);
-  fatal_.push_back({request.size(), HexSha256(request), ended});
-  return BadSample(HasEnded(ended));
+  fatal_.push_back({request.size(), HexSha256(request), why});
+  return BadSample(why);
 }
 
-absl::StatusOr<size_t> Decoders::AskForMany(NextRequest next, TakeAnswer take) {
+absl::StatusOr<Decoders::Asked> Decoders::AskForMany(NextRequest next, TakeAnswer take,
+                                                     NameOf about) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<DecoderProcess> process, Take(/*fresh=*/false));
   std::deque<size_t> asked;  // bytes of those that are not answered
   size_t bytes_asked = 0;
@@ -313,16 +373,22 @@ absl::StatusOr<size_t> Decoders::AskForMany(NextRequest next, TakeAnswer take) {
     }
     if (asked.empty()) {
       GiveBack(std::move(process));
-      return part;
+      return Asked{part};
     }
+    const Time from = steady_clock::now();
     const absl::StatusOr<absl::string_view> answer = process->NextAnswer();
+    if (absl::IsDeadlineExceeded(answer.status())) {
+      MUSTER_RETURN_IF_ERROR(TookTooLong(about(part), from));
+      return Asked{part, /*took_too_long=*/true};
+    }
     if (!answer.ok()) {
       CountDeath();
-      return part;
+      return Asked{part};
     }
     const absl::StatusOr<absl::string_view> said = WhatItSays(*answer);
     // It may have more room for what it is short of when it is asked for that alone.
-    if (absl::IsResourceExhausted(said.status()) || absl::IsInternal(said.status())) return part;
+    if (absl::IsResourceExhausted(said.status()) || absl::IsInternal(said.status()))
+      return Asked{part};
     take(part, said);
     bytes_asked -= asked.front();
     asked.pop_front();

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,9 +25,15 @@ namespace muster {
 struct DecoderOptions {
   std::string program;  // empty: muster-decoder beside the running program, or in ../bin
   uint64_t memory = uint64_t{1} << 30;                            // bytes of address space
-  std::chrono::milliseconds patience = std::chrono::seconds(60);  // for one answer
-  int most_deaths = 16;  // of all processes; after them none is started any more
+  std::chrono::milliseconds patience = std::chrono::seconds(15);  // for one answer
+  int most_deaths = 16;   // of all processes; after them none is started any more
+  int most_silences = 4;  // one after the other; one more is no sample's fault
+  std::function<void(const std::string& text)> warns{};  // people; may be empty; any thread
 };
+
+// As whoever makes a task on this thread wants them (HashListener). All the waits for a standstill
+// together are well within the time that the thread which trains may stand still.
+DecoderOptions DecoderOptionsOfThread();
 
 // One such process; one thread at a time.
 class DecoderProcess {
@@ -71,47 +78,67 @@ class DecoderProcess {
 // As many processes as threads ask at a time. Any thread.
 class Decoders {
  public:
-  explicit Decoders(DecoderOptions options = {}) : options_(std::move(options)) {}
+  explicit Decoders(DecoderOptions options = DecoderOptionsOfThread())
+      : options_(std::move(options)) {}
 
-  // What is asked for. Where a process ends or is short of memory, one that is fresh is asked the
-  // same once more: it may have been the only thing at hand for somebody who needed memory, or have
-  // been at its limit by what it had open. kDataLoss: the decoder says that the bytes are bad, or
-  // two ended by faults of their own, which is bad everywhere (BadSample, muster/data_set.h); or it
-  // says why else it cannot be, was ended, or took too long, which may be this machine's. What
-  // ended two is not asked again. kInternal: it cannot be started, or has ended too often.
-  absl::StatusOr<std::string> Ask(absl::string_view request);
-  // Whether this is known to end them.
-  bool AreEndedBy(absl::string_view request) const { return HowEndedBy(request).has_value(); }
+  // What is asked for. Where a process ends, takes too long or is short of memory, one that is
+  // fresh is asked the same once more: it may have been the only thing at hand for somebody who
+  // needed memory, have been stopped, or have been at its limit by what it had open. kDataLoss: the
+  // decoder says that the bytes are bad, or two ended by faults of their own or took too long,
+  // which counts as bad everywhere (BadSample, muster/data_set.h); or it says why else it cannot
+  // be, was ended, or more took too long than samples are to blame for, which may be this
+  // machine's. What ended two is not asked again. kInternal: it cannot be started, or has ended too
+  // often. `about`: what it is, for people, "sample 7: cat.jpg". `takes`: how many may take too
+  // long for it, 1 or 2.
+  absl::StatusOr<std::string> Ask(absl::string_view request, absl::string_view about = "a file",
+                                  int takes = 2);
+  // Whether this is known to end them, or to keep them for too long.
+  bool AreEndedBy(absl::string_view request) const { return WhyItEndsThem(request).has_value(); }
 
+  struct Asked {
+    size_t answered = 0;
+    bool took_too_long = false;  // the next one
+  };
   // Asks one process for one thing after the other, of which it knows some before it has answered
   // the first. `next` gives the requests, 0 first; nullopt: there are no more. `take` gets the
   // answer to each, 0 first: what Ask would give, but nothing is asked once more. Returns how many
-  // it was given: where fewer than `next` gave, the process has ended on the next one, or that took
-  // too long, or memory is short. kInternal: as Ask.
+  // were answered: where fewer than `next` gave, the process has ended on the next one, or that
+  // took too long, or memory is short. `about` names one, as for Ask. kInternal, kDataLoss that is
+  // no BadSample: as Ask.
   using NextRequest = absl::FunctionRef<std::optional<std::string>(size_t part)>;
   using TakeAnswer =
       absl::FunctionRef<void(size_t part, const absl::StatusOr<absl::string_view>& answer)>;
-  absl::StatusOr<size_t> AskForMany(NextRequest next, TakeAnswer take);
+  using NameOf = absl::FunctionRef<std::string(size_t part)>;
+  absl::StatusOr<Asked> AskForMany(NextRequest next, TakeAnswer take, NameOf about);
 
  private:
-  // A request on which two ended by faults of their own, and how they did. It may be long.
+  using Time = std::chrono::steady_clock::time_point;
+  // A request on which two ended by faults of their own or took too long, and a sentence that says
+  // so. It may be long.
   struct Fatal {
     size_t bytes = 0;
     std::string hash;
-    std::string how;
+    std::string why;
   };
 
-  std::optional<std::string> HowEndedBy(absl::string_view request) const;
-  absl::StatusOr<std::string> AskTwice(absl::string_view request);
+  std::optional<std::string> WhyItEndsThem(absl::string_view request) const;
+  absl::StatusOr<std::string> AskTwice(absl::string_view request, absl::string_view about,
+                                       int takes);
   absl::StatusOr<std::unique_ptr<DecoderProcess>> Take(bool fresh);
   void GiveBack(std::unique_ptr<DecoderProcess> process);
   void CountDeath();
+  // One took too long, which was asked at `from`. kDataLoss: too many have, one after the other.
+  absl::Status TookTooLong(absl::string_view about, Time from);
+  std::string Patience() const;  // "15 s"
 
   const DecoderOptions options_;
   mutable Mutex mutex_;
   std::vector<std::unique_ptr<DecoderProcess>> idle_ ABSL_GUARDED_BY(mutex_);
   int deaths_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Fatal> fatal_ ABSL_GUARDED_BY(mutex_);  // as few as there may be deaths
+  // Of those who took too long, one after the other. Threads that wait at the same time wait once.
+  int silences_ ABSL_GUARDED_BY(mutex_) = 0;
+  Time last_silence_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster

@@ -1,11 +1,15 @@
-// Who is told how far OpenDataSet is with the hash of its data. A task calls that, in its plug-in
-// or not, and the worker that makes the task wants to know: what plug-ins link
-// (libmuster_plugin.so) and the worker have each their own, and a plug-in's is found by name.
+// Who is told how far OpenDataSet is with the hash of its data, and says how what it opens is to
+// wait. A task calls that, in its plug-in or not, and the worker that makes the task wants to know:
+// what plug-ins link (libmuster_plugin.so) and the worker have each their own, and a plug-in's is
+// found by name.
 #pragma once
 
 #include <chrono>
 #include <functional>
+#include <string>
 
+#include "lib/base/lease.h"
+#include "lib/base/time.h"
 #include "lib/data/prepare_once.h"
 
 namespace muster {
@@ -18,6 +22,11 @@ struct HashListener {
   // A file was found or a piece of one was read, of which people hear nothing: opening a large set
   // takes long, and is no standing still.
   std::function<void()> goes_on{};
+  // How long the thread that reads the data set may stand still, once it is open.
+  Duration patience = kDefaultThreadPatience;
+  // People, of what goes wrong and is mended, also later: on any thread, as long as the data set
+  // lives. May be empty.
+  std::function<void(const std::string& text)> warns{};
 };
 
 // What muster_set_hash_listener does, within one library.

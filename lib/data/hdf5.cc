@@ -65,6 +65,8 @@ class Hdf5Source final : public ByteSource {
     return (piece.offset % row_bytes_ + piece.into.size() + row_bytes_ - 1) / row_bytes_;
   }
 
+  std::string RowsFrom(uint64_t first) const { return absl::StrCat(name_, ": rows from ", first); }
+
   // At least one.
   size_t FitIntoOneAnswer(absl::Span<const Piece> pieces) const {
     uint64_t bytes = 0;
@@ -79,8 +81,8 @@ class Hdf5Source final : public ByteSource {
   }
 
   // By one request, as each one costs the way to another process and back. False: some of them
-  // cannot be read; asked for one by one, they say which. Whoever ends decoders this way is not
-  // asked so for long, since there may not be many deaths.
+  // cannot be read; asked for one by one, they say which. So one wait for all is enough. Whoever
+  // ends decoders this way is not asked so for long, since there may not be many deaths.
   bool Gather(absl::Span<const Piece> pieces) const {
     if (failed_gathers_ >= kMostFailedGathers) return false;
     WireWriter request = Asking(DecoderRequest::kHdf5Gather);
@@ -90,7 +92,9 @@ class Hdf5Source final : public ByteSource {
       request.Number(FirstRow(piece)).Number(RowsOf(piece));
       bytes += RowsOf(piece) * row_bytes_;
     }
-    const absl::StatusOr<std::string> read = decoders_->Ask(request.bytes());
+    const absl::StatusOr<std::string> read = decoders_->Ask(
+        request.bytes(), absl::StrCat(RowsFrom(FirstRow(pieces.front())), " and others"),
+        /*takes=*/1);
     if (!read.ok() || read->size() != bytes) {
       ++failed_gathers_;
       return false;
@@ -113,12 +117,13 @@ class Hdf5Source final : public ByteSource {
                                                             .Text(key_)
                                                             .Number(first)
                                                             .Number(rows)
-                                                            .bytes());
+                                                            .bytes(),
+                                                        RowsFrom(first));
       if (read.ok() && read->size() != rows * row_bytes_)
         read = absl::DataLossError("it gives another number of bytes than it tells of");
       // Of a file that is another one now, nothing is the fault of a sample.
       if (IsBadSample(read.status())) MUSTER_RETURN_IF_ERROR(file_->ReadEach({}));
-      if (!read.ok()) return Prefix(absl::StrCat(name_, ": rows from ", first), read.status());
+      if (!read.ok()) return Prefix(RowsFrom(first), read.status());
       const size_t bytes = std::min<size_t>(piece.into.size(), read->size() - skipped);
       std::memcpy(piece.into.data(), read->data() + skipped, bytes);
       piece.into.remove_prefix(bytes);
@@ -143,7 +148,7 @@ absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const Da
   WireWriter request = Asking(DecoderRequest::kHdf5Arrays);
   request.Text(file.name()).Number(keys.size());
   for (const std::string& key : keys) request.Text(key);
-  const absl::StatusOr<std::string> told = decoders.Ask(request.bytes());
+  const absl::StatusOr<std::string> told = decoders.Ask(request.bytes(), file.name());
   if (!told.ok()) return Prefix(file.name(), told.status());
   WireReader reader(*told);
   std::vector<Hdf5Array> arrays;

@@ -69,8 +69,8 @@ class ImageSet final : public StoredDataSet {
   }
 
   // One after the other by one process, which decodes the next ones while `take` runs. One on which
-  // it ends or lacks memory is asked for alone, which says what is its fault. An image that ends it
-  // is never again asked for with others, since there may not be many deaths.
+  // it ends, takes too long or lacks memory is asked for alone, which says what is its fault. An
+  // image that ends it is never again asked for with others, since there may not be many deaths.
   absl::Status ReadEach(int64_t, absl::Span<const uint64_t> ids, TakeSample take) const override {
     MUSTER_RETURN_IF_ERROR(CheckIds(ids, images_.size()));
     for (size_t done = 0; done < ids.size();) {
@@ -86,12 +86,15 @@ class ImageSet final : public StoredDataSet {
       const auto given = [&](size_t part, const absl::StatusOr<absl::string_view>& pixels) {
         if (failed.ok()) failed = Give(ids[done + part], done + part, pixels, take);
       };
-      MUSTER_ASSIGN_OR_RETURN(const size_t answered, decoders_->AskForMany(next, given));
+      const auto about = [&](size_t part) { return NameOf(ids[done + part]); };
+      MUSTER_ASSIGN_OR_RETURN(const Decoders::Asked asked,
+                              decoders_->AskForMany(next, given, about));
       MUSTER_RETURN_IF_ERROR(failed);
-      done += answered;
+      done += asked.answered;
       if (done == ids.size()) break;
       MUSTER_ASSIGN_OR_RETURN(const std::string request, RequestOf(ids[done]));
-      const absl::StatusOr<std::string> alone = decoders_->Ask(request);
+      const absl::StatusOr<std::string> alone =
+          decoders_->Ask(request, NameOf(ids[done]), /*takes=*/asked.took_too_long ? 1 : 2);
       if (!alone.ok() && decoders_->AreEndedBy(request)) AskForAloneFromNowOn(ids[done]);
       MUSTER_RETURN_IF_ERROR(
           Give(ids[done], done,
@@ -113,6 +116,11 @@ class ImageSet final : public StoredDataSet {
         .Number(static_cast<uint64_t>(form_.channels))
         .Text(*encoded)
         .bytes();
+  }
+
+  // For people.
+  std::string NameOf(uint64_t id) const {
+    return absl::StrCat("sample ", id, ": ", images_[id].source->name());
   }
 
   // What was told of the sample `id`.

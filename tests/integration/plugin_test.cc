@@ -137,7 +137,8 @@ TEST(PluginTest, TasksAndCheckAnswerForAPlugIn) {
   WriteFile(file, spec);
   Program tasks({kMuster, "tasks", "mlp", "--plugins", plugins});
   EXPECT_EQ(tasks.End(), 0) << tasks.output();
-  EXPECT_THAT(tasks.output(), AllOf(HasSubstr("hidden"), HasSubstr("example_mlp.so")));
+  EXPECT_THAT(tasks.output(), AllOf(HasSubstr("mlp: a multi-layer perceptron"), HasSubstr("hidden"),
+                                    HasSubstr("example_mlp.so")));
   Program unknown({kMuster, "tasks", "nothing", "--plugins", plugins});
   EXPECT_EQ(unknown.End(), kExitBadConfiguration);
   EXPECT_THAT(unknown.output(), HasSubstr("there is no task 'nothing'"));

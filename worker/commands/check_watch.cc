@@ -32,7 +32,8 @@ std::string WhyAPassHangs(double seconds, const std::string& task) {
 
 CheckWatch::CheckWatch(const std::string& task, Duration patience,
                        std::function<void(const std::string& why)> hangs)
-    : signs_({.every = std::min<Duration>(patience / 4, std::chrono::seconds(1)),
+    : patience_(patience),
+      signs_({.every = std::min<Duration>(patience / 4, std::chrono::seconds(1)),
               .patience = patience,
               .hangs =
                   [this, hangs = std::move(hangs)](const ThreadAge& age) {
@@ -51,6 +52,7 @@ Preparing CheckWatch::Makes(std::function<void(const std::string& what)> enters)
   GoesOn();
   Preparing preparing = line_.TellsThis();
   preparing.goes_on = [this] { GoesOn(); };
+  preparing.patience = patience_;
   preparing.told = [this, told = std::move(preparing.told)](const PreparedSoFar& so_far) {
     GoesOn();
     told(so_far);

@@ -40,6 +40,7 @@ class CheckWatch {
   // Told of, once it takes longer than whoever waits would wonder.
   void Begins(const char* what);
 
+  const Duration patience_;
   PreparingLine line_;
   ThreadProgress progress_{"main"};
   ThreadProgress stage_{"stage"};  // goes on with the next one alone

@@ -25,6 +25,7 @@
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/checkpoint/served_files.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/kept_hash.h"
 #include "lib/export/written_export.h"
 #include "lib/kernels/float_env.h"
@@ -232,7 +233,18 @@ int RefuseData(const char* subcommand, const absl::Status& why, int code) {
   return Refuse(absl::StrCat("data ", subcommand).c_str(), why, code);
 }
 
+// Tells what goes wrong with the files that are opened, and is mended, while it lives.
+class DataWarnings {
+ public:
+  DataWarnings() { listener_.warns = WarnOnStandardError; }
+
+ private:
+  HashListener listener_{[](const PreparedSoFar&) {}, [] { return true; }};
+  const HashListening listening_{muster_set_hash_listener, listener_};
+};
+
 int Inspect(const Words& words) {
+  const DataWarnings warnings;
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("inspect", spec.status(), kExitBadConfiguration);
   const absl::StatusOr<InspectedData> inspected = InspectData(spec->training);
@@ -244,6 +256,7 @@ int Inspect(const Words& words) {
 }
 
 int Hash(const Words& words) {
+  const DataWarnings warnings;
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("hash", spec.status(), kExitBadConfiguration);
   absl::StatusOr<HashedData> hashed;
@@ -267,6 +280,7 @@ int Hash(const Words& words) {
 }
 
 int Convert(const Words& words) {
+  const DataWarnings warnings;
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("convert", spec.status(), kExitBadConfiguration);
   if (IsStreamed(spec->training))

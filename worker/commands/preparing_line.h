@@ -16,6 +16,11 @@
 
 namespace muster::worker {
 
+// For people, of what went wrong and was mended. Any thread.
+inline void WarnOnStandardError(const std::string& text) {
+  std::cerr << absl::StrCat("muster: ", Printable(text), "\n") << std::flush;
+}
+
 class PreparingLine {
  public:
   PreparingLine() = default;
@@ -27,6 +32,7 @@ class PreparingLine {
   Preparing TellsThis() {
     Preparing preparing;
     preparing.told = [this](const PreparedSoFar& so_far) { Shows(TextOf(so_far)); };
+    preparing.warns = WarnOnStandardError;
     return preparing;
   }
 

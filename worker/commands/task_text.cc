@@ -106,7 +106,8 @@ std::string TasksAsText(const std::vector<ListedTask>& tasks) {
 
 std::string TaskAsText(const ListedTask& task) {
   const TaskInfo& info = task.info;
-  std::string text = absl::StrCat(Printable(info.name), ": ", Printable(info.help), "\n");
+  std::string text =
+      absl::StrCat(Printable(info.name), info.help.empty() ? "" : ": ", Printable(info.help), "\n");
   if (!task.plugin.empty()) absl::StrAppend(&text, "It is brought by ", task.plugin, ".\n");
   absl::StrAppend(&text, "It ", DataOf(info), ".\n");
   if (info.parameters.empty()) return text + "It has no parameters.\n";

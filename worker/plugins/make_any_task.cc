@@ -43,12 +43,6 @@ bool IsOfThisJob(const MadeTask& made, const Preparing& preparing) {
   return preparing.plugin.empty() || preparing.plugin == made.plugin;
 }
 
-HashListener ListenerOf(const Preparing& preparing) {
-  HashListener listener{preparing.told, preparing.may_wait};
-  listener.goes_on = preparing.goes_on;
-  return listener;
-}
-
 absl::StatusOr<MadeTask> MakeOf(const PluginTask& plugin, const TrainingSpec& given, DataPart part,
                                 const Preparing& preparing, std::shared_ptr<const SpoolMap> spool) {
   const TaskInfo& info = plugin.type.info;

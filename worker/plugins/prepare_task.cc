@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
-#include "lib/data/hash_listener.h"
 #include "lib/data/prepared_name.h"
 #include "lib/data/stream_set.h"
 #include "worker/plugins/guarded_task.h"
@@ -35,6 +34,14 @@ absl::StatusOr<DataContent> Content(const DataSpec& data, const Preparing& prepa
 
 }  // namespace
 
+HashListener ListenerOf(const Preparing& preparing) {
+  HashListener listener{preparing.told, preparing.may_wait};
+  listener.goes_on = preparing.goes_on;
+  listener.patience = preparing.patience;
+  listener.warns = preparing.warns;
+  return listener;
+}
+
 absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions options,
                                         const Preparing& preparing) {
   if (!plugin.type.prepare) return nullptr;
@@ -51,8 +58,8 @@ absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions op
                      " prepares something from its training data before "
                      "it is trained, and of a stream nothing has come then"));
   // What is read meanwhile is told to nobody, and is a sign that nothing hangs.
-  HashListener reads{[](const PreparedSoFar&) {}, preparing.may_wait};
-  reads.goes_on = preparing.goes_on;
+  HashListener reads = ListenerOf(preparing);
+  reads.told = [](const PreparedSoFar&) {};
   const HashListening by_us(muster_set_hash_listener, reads);
   const HashListening by_plugin(plugin.set_hash_listener, reads);
   options = ForAll(std::move(options));

@@ -99,6 +99,7 @@ void Trainer::Do(const DoPrepare& command) {
 absl::StatusOr<SetupPtr> Trainer::Prepare(const DoPrepare& command) {
   const JobIs& job = command.job;
   phased_.reset();  // it holds on to what is made anew
+  if (parts_.comes) parts_.comes(job.spec);
   MUSTER_ASSIGN_OR_RETURN(task_,
                           parts_.make_task(job.spec.training, DataPart::kTraining, command.spool));
   GoOn();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/failpoint.h"
+#include "lib/domain/job.h"
 #include "lib/lane_counter/lane_counter.h"
 #include "lib/member/runtime/events.h"
 #include "lib/member/runtime/member_metrics.h"
@@ -38,6 +39,8 @@ struct TrainerParts {
   LaneCounter* lanes = nullptr;  // null: lanes are not counted
   bool follows = false;          // a follower's: it measures, and trains nothing
   MakeTrained make_task;
+  // Told of each job before its task is made. May be empty.
+  std::function<void(const JobSpec& job)> comes{};
   // Properties of the library that the task computes with, one "name value" per line; may be empty.
   std::function<std::string()> library_properties;
 };

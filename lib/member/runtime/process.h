@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@
 #include "lib/base/exit_codes.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/lease.h"
+#include "lib/base/time.h"
 #include "lib/http/server.h"
 #include "lib/member/runtime/exchange.h"
 #include "lib/member/runtime/lone_exchange.h"
@@ -65,6 +67,8 @@ class MemberProcess {
   Metrics& metrics() { return *metrics_; }
   Failpoints& failpoints() { return failpoints_; }
   const Reporter& reporter() const { return reporter_; }
+  // How long one of its threads may stand still, where its job does not ask for more.
+  Duration ThreadPatience() const { return std::chrono::seconds(options_.thread_patience_s); }
 
   // Waits for the exchange thread; the process's exit code.
   int Join();

@@ -334,10 +334,15 @@ TEST_F(CatalogueTest, AMeasureIsReadAsItWasWrittenOrNotAtAll) {
     ASSERT_TRUE(WriteMeasure(*files_, lineage, Step(10), {"validation.loss", value}).ok());
     EXPECT_EQ(ReadMeasure(*files_, lineage, Step(10)).value().value, value);
   }
+  WriteFile(path, "validation.loss 0.25\n");
+  EXPECT_EQ(ReadMeasure(*files_, lineage, Step(10)).value().value, 0.25)
+      << "those of before have no checksum";
   for (const std::string& text :
-       {std::string(), std::string("validation.loss"), std::string("validation.loss nan"),
-        std::string("validation.loss 1e999"), std::string("loss 1"),
-        std::string("validation.loss 1 2"), "validation.loss 1" + std::string(300, '0')}) {
+       {std::string(), std::string("validation.loss\n"), std::string("validation.loss nan\n"),
+        std::string("validation.loss 1e999\n"), std::string("loss 1\n"),
+        std::string("validation.loss 0.25"), std::string("validation.loss 1 2\n"),
+        std::string("validation.loss 0.25 crc32c:00000000\n"),
+        "validation.loss 1" + std::string(300, '0') + "\n"}) {
     WriteFile(path, text);
     EXPECT_TRUE(absl::IsDataLoss(ReadMeasure(*files_, lineage, Step(10)).status())) << text;
   }

@@ -116,6 +116,12 @@ TEST_F(SurveyTest, ANameIsKeptBesideTheManifestUntilAnotherTakesItsPlace) {
   WriteFile(PathOf(1, 1, kKeptFile), "latest\n");
   EXPECT_EQ(ReadKeptName(*files_, LineageNumber(1), Step(1)).value(), "latest")
       << "it was given before nobody could give it";
+  ASSERT_TRUE(WriteKeptName(*files_, LineageNumber(1), Step(1), "loss-10").ok());
+  FlipBits(PathOf(1, 1, kKeptFile), std::string("loss-").size(), 1);  // a name, and not that one
+  EXPECT_TRUE(absl::IsDataLoss(ReadKeptName(*files_, LineageNumber(1), Step(1)).status()));
+  const std::string longest(63, 'x');
+  ASSERT_TRUE(WriteKeptName(*files_, LineageNumber(1), Step(1), longest).ok());
+  EXPECT_EQ(ReadKeptName(*files_, LineageNumber(1), Step(1)).value(), longest);
   WriteFile(PathOf(1, 1, kKeptFile), std::string(1000, 'x'));
   EXPECT_TRUE(absl::IsDataLoss(ReadKeptName(*files_, LineageNumber(1), Step(1)).status()));
   EXPECT_TRUE(IsKept(*files_, LineageNumber(1), Step(1)).value());

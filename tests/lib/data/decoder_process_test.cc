@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/data/decoder_wire.h"
+#include "lib/data/hash_listener.h"
 #include "tests/lib/data/opened_set.h"
 #include "tests/lib/data/scripted_decoder.h"
 
@@ -55,7 +56,9 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"Refuses", Printf(Answered(1, "no HDF5 file")) + "; cat >/dev/null", "no HDF5 file"},
         Wrong{"Crashes", "kill -SEGV $$", "the process that decodes it ended by signal 11"},
         Wrong{"Leaves", "exit 3", "the process that decodes it ended with exit code 3"},
-        Wrong{"Hangs", "cat >/dev/null", "it could not be decoded in 1 s"},
+        Wrong{"Hangs", "cat >/dev/null",
+              "two processes that were to decode it, one after the other, gave no answer within "
+              "1 s"},
         Wrong{"EndsInTheMiddle", Printf(WireWriter().Number(9).bytes() + "1234"), "ended with"},
         Wrong{"TellsOfTooMuch", Printf(std::string(8, '\xff')) + "; cat >/dev/null", "ended by"},
         Wrong{"TalksNonsense", Printf(WireWriter().Number(3).bytes() + "abc") + "; cat >/dev/null",
@@ -107,7 +110,8 @@ TEST(Decoders, TellWhatIsTheFaultOfWhatIsAskedForAndAreNotEndedByItAgain) {
       {"kill -SEGV $$", true, 3, 2},  {"kill -ABRT $$", true, 3, 2}, {"kill -KILL $$", false, 3, 6},
       {"kill -TERM $$", false, 3, 6}, {"kill -BUS $$", false, 3, 6}, {"kill -ALRM $$", false, 3, 6},
       {"exit 3", false, 3, 6},        {"exit 127", false, 3, 6},     {answers(1), true, 1, 1},
-      {answers(2), false, 3, 3},      {answers(3), false, 3, 6},     {answers(4), false, 3, 3}};
+      {answers(2), false, 3, 3},      {answers(3), false, 3, 6},     {answers(4), false, 3, 3},
+      {"cat >/dev/null", true, 3, 2}, {"kill -STOP $$", true, 3, 2}};
   for (const auto& row : kRows) {
     SCOPED_TRACE(row.does);
     const Files files;
@@ -123,9 +127,60 @@ TEST(Decoders, TellWhatIsTheFaultOfWhatIsAskedForAndAreNotEndedByItAgain) {
   }
 }
 
+// Two on which a question waits, and no third: so long may the thread that trains stand still.
+TEST(Decoders, ThatTakeTooLongAreToldOfWithWhatTheyWereAskedFor) {
+  const Files files;
+  std::vector<std::string> warned;
+  Decoders decoders({.program = Script(files, "kill -STOP $$"),
+                     .patience = std::chrono::milliseconds(200),
+                     .warns = [&](const std::string& text) { warned.push_back(text); }});
+  const absl::Status status = decoders.Ask("what", "sample 7: cat.jpg").status();
+  EXPECT_TRUE(IsBadSample(status)) << status;
+  EXPECT_EQ(status.message(),
+            "two processes that were to decode it, one after the other, gave no answer within "
+            "0.2 s");
+  const std::string told =
+      "muster-decoder gave no answer for sample 7: cat.jpg within 0.2 s; it was ended, and another "
+      "one takes its place";
+  EXPECT_THAT(warned, testing::ElementsAre(told, told));
+}
+
+// Each of them waits for two, and the machine may be what stands still.
+TEST(Decoders, ThatTakeTooLongOneAfterTheOtherAreNoSamplesFault) {
+  const Files files;
+  Decoders decoders({.program = Script(files, "cat >/dev/null"),
+                     .patience = std::chrono::milliseconds(500),
+                     .most_silences = 2});
+  EXPECT_TRUE(IsBadSample(decoders.Ask("one").status()));
+  const absl::Status status = decoders.Ask("another").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_FALSE(IsBadSample(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gave no answer 3 times within 0.5 s"));
+}
+
+TEST(Decoders, TakeAPartOfTheTimeThatTheThreadWhichReadsMayStandStill) {
+  HashListener listener;
+  listener.warns = [](const std::string&) {};
+  const struct {
+    std::chrono::milliseconds stands_still, waits;
+  } kRows[] = {{std::chrono::seconds(120), std::chrono::seconds(15)},
+               {std::chrono::seconds(1), std::chrono::milliseconds(125)},
+               {std::chrono::hours(24), std::chrono::seconds(60)}};
+  for (const auto& row : kRows) {
+    listener.patience = row.stands_still;
+    const HashListening listening(muster_set_hash_listener, listener);
+    const DecoderOptions options = DecoderOptionsOfThread();
+    EXPECT_EQ(options.patience, row.waits);
+    EXPECT_LT((options.most_silences + 1) * options.patience, row.stands_still);
+    EXPECT_TRUE(options.warns != nullptr);
+  }
+  EXPECT_EQ(DecoderOptionsOfThread().patience, std::chrono::seconds(15)) << "nobody says more";
+}
+
 // Asks for "0", "1", … up to `parts`, and tells what came of each.
 struct Many {
   absl::StatusOr<size_t> answered = size_t{0};
+  bool took_too_long = false;  // the next one
   std::vector<std::string> told;
 };
 Many AskForMany(Decoders& decoders, size_t parts) {
@@ -133,12 +188,18 @@ Many AskForMany(Decoders& decoders, size_t parts) {
   const auto next = [&](size_t part) {
     return part < parts ? std::optional(absl::StrCat(part)) : std::nullopt;
   };
-  many.answered = decoders.AskForMany(next, [&](size_t part, const auto& answer) {
+  const auto take = [&](size_t part, const auto& answer) {
     EXPECT_EQ(part, many.told.size());
     many.told.push_back(answer.ok() ? std::string(*answer)
                                     : absl::StrCat(IsBadSample(answer.status()) ? "bad: " : "",
                                                    answer.status().message()));
-  });
+  };
+  const auto about = [](size_t part) { return absl::StrCat("part ", part); };
+  const absl::StatusOr<Decoders::Asked> asked = decoders.AskForMany(next, take, about);
+  many.answered = asked.status();
+  if (!asked.ok()) return many;
+  many.answered = asked->answered;
+  many.took_too_long = asked->took_too_long;
   return many;
 }
 
@@ -172,15 +233,46 @@ TEST(Decoders, ThatAreAskedForManyAreNotAskedAgain) {
     SCOPED_TRACE(does);
     const Files files;
     const std::string starts = files.root() + "/starts";
+    std::vector<std::string> warned;
     Decoders decoders(
         {.program = Script(files, absl::StrCat("echo >> ", starts, "; ",
                                                Printf(Answered(0, "first")), "; ", does)),
-         .patience = std::chrono::milliseconds(300)});
+         .patience = std::chrono::milliseconds(300),
+         .warns = [&](const std::string& text) { warned.push_back(text); }});
     const Many many = AskForMany(decoders, 3);
+    EXPECT_EQ(many.took_too_long, does == "cat >/dev/null");
+    ASSERT_EQ(warned.size(), many.took_too_long ? 1u : 0u);
+    if (many.took_too_long) {
+      EXPECT_THAT(warned[0], HasSubstr("no answer for part 1 within 0.3 s"));
+    }
     EXPECT_EQ(many.answered.value_or(9), 1u);
     EXPECT_THAT(many.told, testing::ElementsAre("first"));
     EXPECT_EQ(std::filesystem::file_size(starts), 1u);
   }
+}
+
+// One that is stopped is no sample's fault; the others are often stopped with it.
+TEST(Decoders, ThatWereStoppedAreReplacedAfterOneWait) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  int warned = 0;
+  // The first two answer once, and stop.
+  Decoders decoders(
+      {.program = Script(
+           files, "echo >> " + starts + "; until [ \"$(wc -c < " + starts + ")\" -ge 2 ]; do :; " +
+                      "done\ndd bs=1 count=12 >/dev/null 2>&1; " + Printf(Answered(0, "rows")) +
+                      "; [ \"$(wc -c < " + starts + ")\" -ge 3 ] || kill -STOP $$; cat >/dev/null"),
+       .patience = std::chrono::milliseconds(1000),
+       .warns = [&](const std::string&) { ++warned; }});
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&] { EXPECT_EQ(decoders.Ask("what").value_or(""), "rows"); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(AskForMany(decoders, 1).took_too_long);
+  EXPECT_EQ(decoders.Ask("what", "a file", /*takes=*/1).value_or(""), "rows")
+      << "the other one, which is stopped as well, is not waited for";
+  EXPECT_EQ(warned, 1);
+  EXPECT_EQ(std::filesystem::file_size(starts), 3u);
 }
 
 TEST(Decoders, ThatCannotBeStartedAreAnError) {
@@ -287,6 +379,20 @@ TEST_F(StartedDecoder, ThatWasKilledIsReplaced) {
     EXPECT_EQ(*again, *first);
     EXPECT_NE(Pids().back(), pid);
   }
+}
+
+TEST_F(StartedDecoder, ThatWasStoppedIsReplaced) {
+  int warned = 0;
+  Decoders decoders({.program = Program(),
+                     .patience = std::chrono::milliseconds(2000),
+                     .warns = [&](const std::string&) { ++warned; }});
+  const auto first = decoders.Ask(AskVersion());
+  ASSERT_TRUE(first.ok()) << first.status();
+  const pid_t pid = Pids().back();
+  ASSERT_EQ(kill(pid, SIGSTOP), 0);
+  EXPECT_EQ(decoders.Ask(AskVersion()).value_or(""), *first);
+  EXPECT_NE(Pids().back(), pid);
+  EXPECT_EQ(warned, 1);
 }
 
 // Else the same bytes could end it on one machine, and be read on another.

@@ -8,8 +8,11 @@
 #include <sys/syscall.h>
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <numeric>
 #include <ostream>
@@ -22,6 +25,7 @@
 #include "lib/data/byte_source.h"
 #include "lib/data/decoder_process.h"
 #include "lib/data/decoder_wire.h"
+#include "lib/data/hash_listener.h"
 #include "lib/data/opened_data.h"
 #include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
@@ -102,6 +106,42 @@ TEST(Hdf5, ArraysAreFoundByTheirPaths) {
                                          DataField{"train/y", TensorType::kInt64, {}}));
   EXPECT_THAT(Read<float>(*set, 0, {4, 0}), ElementsAre(12, 13, 14, 0, 1, 2));
   EXPECT_THAT(Read<int64_t>(*set, 1, {0, 4, 1}), ElementsAre(4, 0, 3));
+}
+
+// Of this process, as the system tells them.
+std::vector<pid_t> Children() {
+  std::vector<pid_t> children;
+  for (const auto& thread : fs::directory_iterator("/proc/self/task")) {
+    std::ifstream pids(thread.path() / "children");
+    children.insert(children.end(), std::istream_iterator<pid_t>(pids), {});
+  }
+  return children;
+}
+
+// A person does that, or a debugger. Nothing is lost, and it is told where one has waited for what.
+TEST(Hdf5, ADecoderThatIsStoppedIsReplacedAndTold) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5, 3}, Numbers(15));
+  std::vector<std::string> warned;
+  HashListener listener{[](const PreparedSoFar&) {}, [] { return true; }};
+  listener.patience = std::chrono::seconds(16);  // of which it may have two
+  listener.warns = [&](const std::string& text) { warned.push_back(text); };
+  std::unique_ptr<DataSet> set;
+  {
+    const HashListening listening(muster_set_hash_listener, listener);
+    set = Opened({.paths = {path}, .format = DataFormat::kHdf5});
+  }
+  ASSERT_NE(set, nullptr);
+  const std::vector<float> rows = Read<float>(*set, 0, {4, 0});
+  EXPECT_THAT(rows, ElementsAre(12, 13, 14, 0, 1, 2));
+  const std::vector<pid_t> stopped = Children();
+  ASSERT_FALSE(stopped.empty());
+  for (const pid_t pid : stopped) kill(pid, SIGSTOP);
+  EXPECT_EQ(Read<float>(*set, 0, {4, 0}), rows);
+  EXPECT_THAT(warned, ElementsAre(absl::StrCat("muster-decoder gave no answer for ", path,
+                                               " (x): rows from 4 and others within 2 s; it was "
+                                               "ended, and another one takes its place")));
 }
 
 TEST(Hdf5, PackedAndPlainOnesAreTheSameInAnyNumberOfFiles) {

@@ -257,6 +257,39 @@ TEST(ImageSet, OneThatEndsDecodersIsABadSampleAndItsNeighboursArrive) {
               HasSubstr("sample 1: image1: the process that decodes it ended by signal 11"));
 }
 
+// Each decoder that sees the second one hangs. It is waited for twice, with the others and alone,
+// and never again.
+TEST(ImageSet, OneThatHoldsDecodersUpIsABadSampleAndItsNeighboursArrive) {
+  const Files files;
+  const std::string starts = files.root() + "/starts";
+  const std::vector<std::string> encoded = {"good1", "endless one", "good2"};
+  const size_t bytes_of_a_good_one = 7 * 8 + encoded[0].size();  // of the request
+  const std::string script = absl::StrCat(
+      "echo >> ", starts, "\nwhile :; do\n",
+      "n=$(dd bs=1 count=8 2>/dev/null | od -An -tu8 | tr -d ' ')\n[ -n \"$n\" ] || exit 0\n",
+      "dd bs=1 count=$n of=/dev/null 2>/dev/null\ncase $n in\n", "8) ",
+      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ", Printf(Pixel("123")),
+      " ;;\n*) kill -STOP $$ ;;\nesac\ndone");
+  std::vector<std::string> warned;
+  const auto decoders = std::make_shared<Decoders>(
+      DecoderOptions{.program = Script(files, script),
+                     .patience = kPatience,
+                     .warns = [&](const std::string& text) { warned.push_back(text); }});
+  const auto set = SetOf(encoded, {.image_size = {1, 1}}, decoders);
+  ASSERT_NE(set, nullptr);
+  const std::vector<uint64_t> ids = {0, 1, 2};
+  for (int round = 0; round < 2; ++round) {
+    Batch batch(set->Fields(), ids.size());
+    EXPECT_THAT(BadOnes(*set, ids, batch), ElementsAre(1));
+    for (const size_t good : {0, 2}) EXPECT_EQ(Text(batch.row(0, good)), "123");
+    EXPECT_EQ(std::filesystem::file_size(starts), 3u) << "two were held up";
+  }
+  EXPECT_THAT(warned, testing::Each(HasSubstr("no answer for sample 1: image1 within 2 s")));
+  EXPECT_EQ(warned.size(), 2u);
+  EXPECT_THAT(std::string(set->Read(0, std::vector<uint64_t>{1}).status().message()),
+              HasSubstr("sample 1: image1: two processes that were to decode it"));
+}
+
 // It would unpack to 700 MiB, and any number of such texts would fit into a file.
 TEST(ImageSet, OneThatUnpacksToTooMuchIsABadSampleAndItsNeighboursArriveFromTheSameDecoder) {
   const Files files;

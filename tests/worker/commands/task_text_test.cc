@@ -40,6 +40,10 @@ TEST(TaskTextTest, OneTaskIsToldWithItsParameters) {
             "      boolean. whether there is one\n");
 }
 
+TEST(TaskTextTest, OneThatSaysNothingOfItselfHasItsNameAlone) {
+  EXPECT_THAT(TaskAsText({{.name = "own"}, ""}), testing::StartsWith("own\nIt "));
+}
+
 TEST(TaskTextTest, LayersAreToldWithWhatTheyTake) {
   const ListedTask task = {*FindTask("layers"), "", LayersThereAre()};
   const std::string text = TaskAsText(task);

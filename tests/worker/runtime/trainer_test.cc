@@ -42,6 +42,7 @@ class TrainerTest : public testing::Test {
     parts.make_task = [this](const TrainingSpec& training, DataPart, const auto&) {
       return make_(training);
     };
+    parts.comes = [this](const JobSpec& job) { patience_ = job.runtime.thread_patience; };
     trainer_ = std::make_unique<Trainer>(std::move(parts));
     thread_ = std::thread([this] { trainer_->Run(); });
     TrainingSpec& training = job_.spec.training;
@@ -86,6 +87,7 @@ class TrainerTest : public testing::Test {
 
   JobIs job_;
   std::function<std::unique_ptr<Task>(const TrainingSpec&)> make_ = MakeCounting;
+  double patience_ = 0;  // of the job that came last; the train thread's
   Metrics registry_{{}, "test"};
   CopyCounter copied_{0};
   Failpoints failpoints_{[](absl::string_view) {}};
@@ -96,6 +98,19 @@ class TrainerTest : public testing::Test {
   SetupPtr setup_;
   FlatPtr state_;
 };
+
+// What a task opens is to know how long it may wait.
+TEST_F(TrainerTest, AJobIsToldBeforeItsTaskIsMade) {
+  double known = 0;
+  make_ = [&](const TrainingSpec& training) {
+    known = patience_;
+    return MakeCounting(training);
+  };
+  job_.spec.runtime.thread_patience = 600;
+  port_.box.Post(DoPrepare{job_});
+  ASSERT_TRUE(Take<Prepared>().setup.ok());
+  EXPECT_EQ(known, 600);
+}
 
 // The first sum may be on its way to an owner when the view changes and adds a lane.
 TEST_F(TrainerTest, SumsThatWentOutStayAsTheyAreWhenALaneIsAdded) {
