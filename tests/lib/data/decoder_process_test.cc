@@ -196,10 +196,11 @@ Many AskForMany(Decoders& decoders, size_t parts) {
   };
   const auto about = [](size_t part) { return absl::StrCat("part ", part); };
   const absl::StatusOr<Decoders::Asked> asked = decoders.AskForMany(next, take, about);
-  many.answered = asked.status();
-  if (!asked.ok()) return many;
-  many.answered = asked->answered;
-  many.took_too_long = asked->took_too_long;
+  if (asked.ok())
+    many.answered = asked->answered;
+  else
+    many.answered = asked.status();
+  many.took_too_long = asked.ok() && asked->took_too_long;
   return many;
 }
 
