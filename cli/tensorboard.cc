@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "cli/job_history.h"
 #include "lib/base/exit_codes.h"
+#include "lib/base/output_file.h"
 #include "lib/base/plural.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
@@ -82,7 +83,7 @@ absl::StatusOr<int> TensorBoard(const RemoteArguments& arguments, const std::vec
     const std::string folder =
         absl::StrCat(arguments.output, "/", absl::StrReplaceAll(names[i], {{"/", "_"}}));
     MUSTER_RETURN_IF_ERROR(MakeDirectories(folder));
-    MUSTER_RETURN_IF_ERROR(ReplaceFile(absl::StrCat(folder, "/", kFile), run.records));
+    MUSTER_RETURN_IF_ERROR(WriteOutputFile(absl::StrCat(folder, "/", kFile), run.records));
     out << Printable(folder) << ": " << Plural(run.steps, "step") << std::endl;
   }
   return kExitDone;

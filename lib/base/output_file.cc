@@ -14,6 +14,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/file_lock.h"
 #include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
@@ -56,10 +58,15 @@ absl::Status CheckFolder(const std::string& folder, const std::string& path) {
   return CannotBeMade(path, absl::StrCat(shown, " cannot be written (", why(), ")"));
 }
 
+absl::Status IsWrittenNow(const std::string& path) {
+  return Refused(path, "is written by another command now; wait for it to end, or name another");
+}
+
 // What is written first takes the place of what a crash left, and of nothing else.
 absl::Status CheckTemporary(const std::string& path, const std::string& temporary) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(temporary, error);
+  if (IsFileLocked(temporary)) return IsWrittenNow(path);
   if (!fs::exists(there) || fs::is_regular_file(there)) return absl::OkStatus();
   return Refused(path, absl::StrCat("is written as '", CutMiddle(Printable(temporary)),
                                     "' first, and something that is no file is there; remove it"));
@@ -99,11 +106,25 @@ absl::Status Named(const absl::Status& status, const std::string& temporary,
   return absl::Status(status.code(), absl::StrReplaceAll(status.message(), {{temporary, path}}));
 }
 
-}  // namespace
+// Of a folder, whose temporary one is no file that could be locked.
+std::string LockOf(const std::string& folder) { return TemporaryOf(TemporaryOf(folder)); }
 
-absl::Status CheckOutputFile(const std::string& path) { return Resolve(path).status(); }
+// Whoever holds the lock at `lock` writes `path`, and nobody else does.
+absl::StatusOr<Descriptor> Claim(const std::string& path, const std::string& lock) {
+  // One that ends just then takes its file away, or gives it its name: a lock on that is none here.
+  for (int tries = 0; tries < 16; ++tries) {
+    absl::StatusOr<Descriptor> claimed = LockFile(lock);
+    if (absl::IsAborted(claimed.status())) return IsWrittenNow(path);
+    // Of a file system that has no locks, for one.
+    if (absl::IsUnavailable(claimed.status()))
+      return CannotBeMade(path, claimed.status().message());
+    MUSTER_RETURN_IF_ERROR(Named(claimed.status(), lock, path));
+    if (IsLockAt(*claimed, lock)) return claimed;
+  }
+  return IsWrittenNow(path);
+}
 
-absl::Status CheckOutputFolder(const std::string& path) {
+absl::Status CheckNewFolder(const std::string& path) {
   if (path.empty()) return absl::FailedPreconditionError("--output: it is empty; name a folder");
   struct stat there {};
   if (lstat(path.c_str(), &there) == 0)
@@ -118,6 +139,15 @@ absl::Status CheckOutputFolder(const std::string& path) {
   return CheckFolder(above.string(), path);
 }
 
+}  // namespace
+
+absl::Status CheckOutputFile(const std::string& path) { return Resolve(path).status(); }
+
+absl::Status CheckOutputFolder(const std::string& path) {
+  MUSTER_RETURN_IF_ERROR(CheckNewFolder(path));
+  return CheckTemporary(path, LockOf(path));
+}
+
 absl::Status CheckFolderToFill(const std::string& path) {
   struct stat there {};
   if (stat(path.c_str(), &there) == 0 && S_ISDIR(there.st_mode)) return CheckFolder(path, path);
@@ -127,6 +157,7 @@ absl::Status CheckFolderToFill(const std::string& path) {
 
 absl::Status WriteOutputFile(const std::string& path, absl::string_view content) {
   MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, TemporaryOf(real)));
   return Named(ReplaceFile(real, content), TemporaryOf(real), path);
 }
 
@@ -134,6 +165,7 @@ absl::Status WriteOutputFileBy(
     const std::string& path,
     const std::function<absl::Status(const std::string& temporary)>& write) {
   MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, TemporaryOf(real)));
   return Named(ReplaceFileBy(real, write), TemporaryOf(real), path);
 }
 
@@ -141,6 +173,12 @@ absl::Status WriteOutputFolderBy(
     const std::string& path,
     const std::function<absl::Status(const std::string& temporary)>& write) {
   MUSTER_RETURN_IF_ERROR(CheckOutputFolder(path));
+  MUSTER_RETURN_IF_ERROR(MakeDirectories(FolderOf(path)));
+  const std::string lock = LockOf(path);
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, lock));
+  const absl::Cleanup unlock = [&] { unlink(lock.c_str()); };
+  // Another command may have made it until now.
+  MUSTER_RETURN_IF_ERROR(CheckNewFolder(path));
   const std::string temporary = TemporaryOf(path);
   std::error_code ignored;
   const auto remove = [&] { fs::remove_all(temporary, ignored); };

@@ -1,6 +1,7 @@
 // The file that a person names for what a command makes, as -o does. What stands there already is
 // replaced whole; of a symbolic link, the file that it leads to. No error names another file than
-// that one.
+// that one. One command at a time writes it: another is refused at once, as kFailedPrecondition,
+// and says so; so no two of them are mixed.
 #pragma once
 
 #include <functional>
@@ -21,7 +22,9 @@ absl::Status CheckOutputFolder(const std::string& path);
 // Likewise of one that may be there, and gets more files.
 absl::Status CheckFolderToFill(const std::string& path);
 
-// As ReplaceFile and ReplaceFileBy (lib/base/whole_file.h), once the path is checked.
+// As ReplaceFile and ReplaceFileBy (lib/base/whole_file.h), once the path is checked. The temporary
+// file is there already, and locked: `write` cuts it and writes into it, and puts no other in its
+// place.
 absl::Status WriteOutputFile(const std::string& path, absl::string_view content);
 absl::Status WriteOutputFileBy(
     const std::string& path,

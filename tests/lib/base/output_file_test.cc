@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -22,6 +23,9 @@ namespace fs = std::filesystem;
 
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
+
+constexpr char kWrittenNow[] =
+    "is written by another command now; wait for it to end, or name another";
 
 class OutputFile : public ::testing::Test {
  protected:
@@ -148,6 +152,77 @@ TEST_F(OutputFile, AnErrorOfWritingNamesTheFileAndKeepsItsCode) {
   const absl::Status other = CheckOutputFile(path);
   EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition) << other;
   EXPECT_THAT(std::string(other.message()), HasSubstr("something that is no file is there"));
+}
+
+// Both wrote into one temporary file: the one that ended later found it gone, and what the other
+// had made was a mixture of two.
+TEST_F(OutputFile, WhileACommandWritesAFileAnotherIsRefused) {
+  const std::string path = Path("x.safetensors");
+  std::ofstream(path) << "old";
+  const absl::Status first = WriteOutputFileBy(path, [&](const std::string& temporary) {
+    std::ofstream(temporary) << "first";
+    ExpectRefused(path, kWrittenNow);
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(first, absl::OkStatus());
+  EXPECT_EQ(ReadWholeFile(path).value(), "first");
+  EXPECT_EQ(WriteOutputFile(path, "second"), absl::OkStatus());
+  EXPECT_EQ(ReadWholeFile(path).value(), "second");
+  EXPECT_THAT(Files(), UnorderedElementsAre("x.safetensors"));
+}
+
+TEST_F(OutputFile, WhileACommandWritesAFolderAnotherIsRefused) {
+  const std::string path = Path("shards");
+  const absl::Status first = WriteOutputFolderBy(path, [&](const std::string& temporary) {
+    std::ofstream(temporary + "/a") << "first";
+    const auto write = [](const std::string&) { return absl::InternalError("it is written"); };
+    for (const absl::Status& other : {CheckOutputFolder(path), WriteOutputFolderBy(path, write)})
+      EXPECT_EQ(other, absl::FailedPreconditionError(
+                           absl::StrCat("--output: '", path, "' ", kWrittenNow)));
+    return absl::OkStatus();
+  });
+  EXPECT_EQ(first, absl::OkStatus());
+  EXPECT_EQ(ReadWholeFile(path + "/a").value(), "first");
+  EXPECT_THAT(Files(), UnorderedElementsAre("shards"));
+}
+
+TEST_F(OutputFile, WhatACommandLeftThatWasKilledIsReplaced) {
+  std::ofstream(Path("x.pt.writing")) << "much longer than what is new";
+  EXPECT_EQ(WriteOutputFile(Path("x.pt"), "new"), absl::OkStatus());
+  EXPECT_EQ(ReadWholeFile(Path("x.pt")).value(), "new");
+  fs::create_directory(Path("shards.writing"));
+  std::ofstream(Path("shards.writing/old")) << "x";
+  std::ofstream(Path("shards.writing.writing")) << "";
+  EXPECT_EQ(WriteOutputFolderBy(Path("shards"),
+                                [](const std::string& temporary) {
+                                  std::ofstream(temporary + "/new") << "x";
+                                  return absl::OkStatus();
+                                }),
+            absl::OkStatus());
+  EXPECT_TRUE(fs::exists(Path("shards/new")));
+  EXPECT_FALSE(fs::exists(Path("shards/old")));
+  EXPECT_THAT(Files(), UnorderedElementsAre("x.pt", "shards"));
+}
+
+// Whoever has opened the temporary file just before it got its name has a lock on what is finished.
+TEST_F(OutputFile, OfManyThatWriteAtOnceEachIsWholeOrRefused) {
+  const std::string path = Path("x");
+  constexpr size_t kBytes = 20'000;
+  std::vector<std::thread> threads;
+  for (const char letter : {'a', 'b', 'c'})
+    threads.emplace_back([&path, letter] {
+      for (int round = 0; round < 30; ++round) {
+        const absl::Status status = WriteOutputFile(path, std::string(kBytes, letter));
+        if (!status.ok()) {
+          EXPECT_THAT(std::string(status.message()), HasSubstr(kWrittenNow));
+          continue;
+        }
+        const std::string found = ReadWholeFile(path).value();
+        EXPECT_EQ(found, std::string(kBytes, found.empty() ? letter : found[0]));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(Files(), UnorderedElementsAre("x"));
 }
 
 TEST_F(OutputFile, AFolderIsNewAndWholeOrNotThere) {
