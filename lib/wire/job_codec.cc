@@ -233,16 +233,6 @@ absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view s
   return FromDocument(document);
 }
 
-absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source) {
-  MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(json, source));
-  nlohmann::json& root = document.root;
-  if (root.is_object() && !root.contains("restarts") && root.contains("retries")) {
-    root["restarts"] = root["retries"];
-    root.erase("retries");
-  }
-  return FromDocument(document);
-}
-
 namespace {
 
 // Whether a setting is about the field: itself, a part of it, or the group that it is in.
@@ -267,7 +257,38 @@ void Erase(json& root, const std::string& name) {
   at->erase(last);
 }
 
+// What has no meaning with the settings any more, and none of them is about.
+absl::Status LeaveOutUnused(absl::Span<const std::string> settings, Document& document) {
+  json& root = document.root;
+  for (const auto& [given, other] : {std::pair("steps", "epochs"), std::pair("epochs", "steps")})
+    if (IsSet(settings, given) && !IsSet(settings, other)) root.erase(other);
+  MUSTER_RETURN_IF_ERROR(CheckShape(document));
+  JobSpec spec;
+  for (const FieldRule& rule : FieldRules()) {
+    const json& value = ValueAt(root, rule.name);
+    if (!value.is_null()) MUSTER_RETURN_IF_ERROR(rule.read(document, value, spec));
+  }
+  for (const FieldRule& rule : FieldRules())
+    if (!rule.unused(spec).empty() && !IsSet(settings, rule.name)) Erase(root, rule.name);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source,
+                                       absl::Span<const std::string> settings) {
+  MUSTER_ASSIGN_OR_RETURN(Document document, ParseJsonDocument(json, source));
+  nlohmann::json& root = document.root;
+  if (root.is_object() && !root.contains("restarts") && root.contains("retries")) {
+    root["restarts"] = root["retries"];
+    root.erase("retries");
+  }
+  if (settings.empty()) return FromDocument(document);
+  for (const std::string& setting : settings)
+    MUSTER_RETURN_IF_ERROR(ApplySetting(document, setting));
+  MUSTER_RETURN_IF_ERROR(LeaveOutUnused(settings, document));
+  return FromDocument(document);
+}
 
 absl::StatusOr<JobSpec> ForkOf(const JobSpec& parent, const ParentState& state,
                                absl::Span<const std::string> settings) {
@@ -280,20 +301,12 @@ absl::StatusOr<JobSpec> ForkOf(const JobSpec& parent, const ParentState& state,
   if (root["task"] != parent.training.task)
     return ErrorAt(document, "task",
                    absl::StrCat("a fork has its parent's task, which is ", parent.training.task));
-  for (const auto& [given, other] : {std::pair("steps", "epochs"), std::pair("epochs", "steps")})
-    if (IsSet(settings, given) && !IsSet(settings, other)) root.erase(other);
-  MUSTER_RETURN_IF_ERROR(CheckShape(document));
-  JobSpec spec;
-  for (const FieldRule& rule : FieldRules()) {
-    const json& value = ValueAt(root, rule.name);
-    if (!value.is_null()) MUSTER_RETURN_IF_ERROR(rule.read(document, value, spec));
-  }
-  if (!spec.training.initial.parent)
+  // Where the parent goes, it is said that it may not, and nothing is left out for that.
+  std::vector<std::string> said(settings.begin(), settings.end());
+  said.emplace_back("initial.parent");
+  MUSTER_RETURN_IF_ERROR(LeaveOutUnused(said, document));
+  if (ValueAt(root, "initial.parent").is_null())
     return ErrorAt(document, "initial.parent", "is what makes the job a fork: leave it there");
-  for (const FieldRule& rule : FieldRules()) {
-    const bool stays = rule.name == "initial.parent" || IsSet(settings, rule.name);
-    if (!rule.unused(spec).empty() && !stays) Erase(root, rule.name);
-  }
   return FromDocument(document);
 }
 

@@ -28,8 +28,10 @@ absl::StatusOr<JobSpec> ParseJobYaml(absl::string_view text, absl::string_view s
                                      absl::Span<const std::string> settings = {});
 absl::StatusOr<JobSpec> ParseJobJson(absl::string_view text, absl::string_view source = "");
 // What ToJson wrote, of an earlier version, too: where `restarts` is missing, `retries` had its
-// meaning.
-absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source = "");
+// meaning. With `settings` (--set) it is as a fork with them: what has no meaning any more is left
+// out, as whoever gives them cannot edit what is stored.
+absl::StatusOr<JobSpec> ParseStoredJob(absl::string_view json, absl::string_view source = "",
+                                       absl::Span<const std::string> settings = {});
 
 // A job that is a fork at `state` of the one with this specification: the same but for what
 // `settings` say. What has no meaning with these any more is left out, such as the momentum where

@@ -68,7 +68,7 @@ absl::StatusOr<SavedModel> LoadSavedModel(const SavedModelPlace& place, SavedMod
   MUSTER_ASSIGN_OR_RETURN(SavedState saved, LoadSavedState(place));
   SavedModel model{std::move(saved)};
   absl::StatusOr<JobSpec> spec =
-      ParseJobYaml(model.manifest.spec, "the checkpoint's specification", place.settings);
+      ParseStoredJob(model.manifest.spec, "the checkpoint's specification", place.settings);
   if (!spec.ok()) return absl::FailedPreconditionError(spec.status().message());
   model.spec = *std::move(spec);
   TrainingSpec& training = model.spec.training;

@@ -972,6 +972,27 @@ TEST(ForkOf, WhatHasNoMeaningAnyMoreIsLeftOut) {
   EXPECT_EQ(Forked(Parsed(kSmall), {"sync=server"}).runtime.servers, 1);
 }
 
+// The checkpoint's "data.max_bytes" was in the way, which nobody had written and nobody can remove.
+TEST(ParseStoredJob, WhatHasNoMeaningWithTheSettingsIsLeftOut) {
+  const std::string stored =
+      ToJson(Parsed("task: mlp\nsteps: 3\nbatch: 9\nlanes: 3\ndata: {paths: [/a], max_bytes: 9}\n"
+                    "optimizer: {kind: adam, beta1: 0.5}"));
+  const auto with = [&](const std::vector<std::string>& settings) {
+    return ParseStoredJob(stored, "the checkpoint's specification", settings);
+  };
+  const auto other = with({"data.format=csv", "data.label=y", "optimizer.kind=sgd", "epochs=2"});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(other->training.data.format, DataFormat::kCsv);
+  EXPECT_EQ(other->training.data.label, "y");
+  EXPECT_EQ(other->training.data.max_bytes, DataSpec().max_bytes);
+  EXPECT_EQ(other->training.steps, 0);
+  EXPECT_EQ(other->training.batch, 9);
+  EXPECT_EQ(with({"batch=7"})->training.data.max_bytes, 9);
+  EXPECT_EQ(with({"data.format=csv", "data.max_bytes=7"}).status().message(),
+            "--set: data.max_bytes: is for data.format: text; remove it")
+      << "it is the user's own";
+}
+
 TEST(ForkOf, WhatItMayNotBeIsNamed) {
   const auto refused = [](const std::string& setting) {
     return FieldOf(ForkOf(Parsed(kSmall), {.job = "p", .step = 40}, {setting}).status());
