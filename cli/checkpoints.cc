@@ -103,7 +103,7 @@ absl::StatusOr<std::string> RootAround(const std::string& folder) {
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(folder, error);
   if (!error) return real.parent_path().string();
-  return FileError(error.value(), "find", folder);
+  return ReadError(error.value(), "find", folder);
 }
 
 absl::Status Delete(const CheckpointsArguments& arguments, const Folder& folder,

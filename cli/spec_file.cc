@@ -30,6 +30,8 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read ", path, ": ", why));
   };
   const Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.is_open() && errno == EACCES)
+    return cannot("Permission denied; make it readable, or name another file");
   if (!file.is_open()) return cannot(std::strerror(errno));
   std::string text(kMostTextBytes + 1, '\0');
   size_t size = 0;

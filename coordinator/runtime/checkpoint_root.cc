@@ -55,7 +55,7 @@ absl::StatusOr<std::map<TermNumber, std::string>> ClaimsIn(const std::string& pa
     if (absl::StartsWith(name, prefix) && ParseDigits(name.substr(prefix.size()), &term))
       claims[TermNumber(term)] = absl::StrCat(path, "/", name);
   }
-  if (error) return FileError(error.value(), "read", path);
+  if (error) return ReadError(error.value(), "read", path);
   return claims;
 }
 

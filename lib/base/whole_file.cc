@@ -49,11 +49,6 @@ absl::Status WriteAndSync(const std::string& path, absl::string_view content) {
   return fsync(file.get()) == 0 ? absl::OkStatus() : FileError(errno, "sync", path);
 }
 
-absl::Status MayNotBeRead(const std::string& path) {
-  return absl::PermissionDeniedError(absl::StrCat(
-      "'", path, "' may not be read by this user: give the command as the one who may"));
-}
-
 absl::StatusOr<std::string> ReadAll(int file, const std::string& path, size_t most_bytes) {
   std::string content;
   std::array<char, 4096> buffer{};
@@ -100,6 +95,12 @@ absl::Status FileError(int error_number, absl::string_view action, absl::string_
   }
 }
 
+absl::Status ReadError(int error_number, absl::string_view action, absl::string_view path) {
+  if (error_number != EACCES && error_number != EPERM) return FileError(error_number, action, path);
+  return absl::PermissionDeniedError(absl::StrCat(
+      "'", path, "' may not be read by this user: give the command as the one who may"));
+}
+
 std::string TemporaryOf(const std::string& path) {
   const std::filesystem::path whole(path);
   const std::string name = whole.filename().string();
@@ -119,8 +120,7 @@ absl::StatusOr<Descriptor> OpenRegularFile(const std::string& path, int flags) {
   if (!file.is_open()) {
     const int error = errno;
     MUSTER_RETURN_IF_ERROR(CheckRegularFile(path));
-    const bool only_reads = (flags & O_ACCMODE) == O_RDONLY;
-    if (only_reads && error == EACCES) return MayNotBeRead(path);
+    if ((flags & (O_ACCMODE | O_CREAT)) == O_RDONLY) return ReadError(error, "open", path);
     return FileError(error, (flags & O_CREAT) != 0 ? "create" : "open", path);
   }
   struct stat status {};
@@ -191,7 +191,7 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path, size_t most_b
 
 absl::StatusOr<std::string> ReadGivenFile(const std::string& path, size_t most_bytes) {
   const Descriptor file = Open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  if (!file.is_open()) return errno == EACCES ? MayNotBeRead(path) : FileError(errno, "read", path);
+  if (!file.is_open()) return ReadError(errno, "read", path);
   struct stat there {};
   if (fstat(file.get(), &there) != 0) return FileError(errno, "look at", path);
   if (!S_ISREG(there.st_mode))

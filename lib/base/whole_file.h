@@ -17,6 +17,9 @@ namespace muster {
 // ENOENT: kNotFound; EACCES, EPERM and EROFS: kPermissionDenied; EEXIST: kAlreadyExists; anything
 // else: kUnavailable.
 absl::Status FileError(int error_number, absl::string_view action, absl::string_view path);
+// Likewise of what is only looked at or read: where that is not allowed, no other place is asked
+// for.
+absl::Status ReadError(int error_number, absl::string_view action, absl::string_view path);
 
 // Opens a file of a folder that Muster fills; `flags` as of open(2), a new one gets mode 0644.
 // kDataLoss: what lies there is none, but a pipe, a device, a link or the like: it could hang us,

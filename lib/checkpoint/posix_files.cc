@@ -105,7 +105,7 @@ class PosixFiles final : public CheckpointFiles {
       const bool is_folder = !it->is_symlink(gone) && it->is_directory(gone);
       if (!visit({it->path().filename().string(), is_folder})) break;
     }
-    return error ? FileError(error.value(), "list directory", path) : absl::OkStatus();
+    return error ? ReadError(error.value(), "list directory", path) : absl::OkStatus();
   }
 
   absl::Status Remove(const std::string& file) override {

@@ -39,7 +39,7 @@ std::string Counted(const std::vector<std::string>& texts) {
 
 absl::StatusOr<FileStamp> StampOf(const std::string& path, const std::string& below) {
   struct stat found {};
-  if (stat(path.c_str(), &found) != 0) return FileError(errno, "looking at", path);
+  if (stat(path.c_str(), &found) != 0) return ReadError(errno, "looking at", path);
   return FileStamp{path,
                    below,
                    static_cast<uint64_t>(found.st_size),

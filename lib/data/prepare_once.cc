@@ -58,7 +58,7 @@ class FolderHash {
     std::error_code error;
     fs::directory_iterator listed(folder, error);
     const std::vector<std::string> names = NamesIn(std::move(listed), error);
-    if (error) return FileError(error.value(), "list", folder.string());
+    if (error) return ReadError(error.value(), "list", folder.string());
     for (const std::string& name : names)
       MUSTER_RETURN_IF_ERROR(Add(folder / name, below.empty() ? name : below + "/" + name, level));
     return syncs_ ? SyncDirectory(folder.string()) : absl::OkStatus();
@@ -71,7 +71,7 @@ class FolderHash {
   absl::Status Add(const fs::path& path, const std::string& below, int level) {
     std::error_code error;
     const fs::file_status status = fs::symlink_status(path, error);
-    if (error) return FileError(error.value(), "look at", path.string());
+    if (error) return ReadError(error.value(), "look at", path.string());
     if (fs::is_directory(status)) {
       Line("folder", below, 0);
       return AddFolder(path, below, level + 1);

@@ -53,7 +53,7 @@ absl::Status IsOfAnother(const std::string& path, uid_t owner) {
 // `path` is there, is ours or root's, and gives none of the rights in `forbidden`.
 absl::Status CheckRights(const std::string& path, mode_t forbidden) {
   struct stat there {};
-  if (stat(path.c_str(), &there) != 0) return FileError(errno, "look at", path);
+  if (stat(path.c_str(), &there) != 0) return ReadError(errno, "look at", path);
   if (there.st_uid != geteuid() && there.st_uid != 0) return IsOfAnother(path, there.st_uid);
   if ((there.st_mode & forbidden) == 0) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrFormat(
@@ -86,7 +86,7 @@ absl::StatusOr<std::optional<std::string>> ReadCurrent(const std::string& folder
   std::array<char, NAME_MAX + 1> target{};
   const ssize_t size = readlink(path.c_str(), target.data(), target.size());
   if (size < 0 && errno == ENOENT) return std::nullopt;
-  if (size < 0 && errno != EINVAL) return FileError(errno, "read link", path);
+  if (size < 0 && errno != EINVAL) return ReadError(errno, "read link", path);
   const std::string name(target.data(), size < 0 ? 0 : static_cast<size_t>(size));
   if (size > NAME_MAX || !absl::StartsWith(name, kOfPrefix) || absl::StrContains(name, '/'))
     return absl::DataLossError(absl::StrCat(
@@ -104,7 +104,7 @@ absl::StatusOr<Identity> ReadOwn(const std::string& folder, const std::string& c
 // Files that are mounted are often links into a folder that is swapped.
 absl::StatusOr<std::string> RealPath(const std::string& path) {
   const std::unique_ptr<char, decltype(&free)> real(realpath(path.c_str(), nullptr), free);
-  if (real == nullptr) return FileError(errno, "open", path);
+  if (real == nullptr) return ReadError(errno, "open", path);
   return std::string(real.get());
 }
 

@@ -1,11 +1,13 @@
 #include "cli/job_file.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "cli/spec_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -213,6 +215,19 @@ TEST(SpecFileTest, SaysWhatIsWrong) {
               HasSubstr("cannot read nowhere.yaml: No such file"));
   EXPECT_EQ(ReadSpec(MakeFolder(), {}).status().code(), absl::StatusCode::kInvalidArgument)
       << "a folder";
+}
+
+TEST(SpecFileTest, AFileThatMayNotBeReadIsToBeMadeReadable) {
+  const std::string path = MakeFolder() + "/job.yaml";
+  std::ofstream(path) << "task: counting\n";
+  ASSERT_EQ(chmod(path.c_str(), 0), 0);
+  const bool reads_all = geteuid() == 0;
+  ASSERT_TRUE(!reads_all || seteuid(65534) == 0);
+  const absl::Status refused = ReadSpec(path, {}).status();
+  ASSERT_TRUE(!reads_all || seteuid(0) == 0);
+  EXPECT_EQ(std::string(refused.message()),
+            absl::StrCat("cannot read ", path,
+                         ": Permission denied; make it readable, or name another file"));
 }
 
 TEST(JobFileTest, AFileWithoutAnEndIsNotReadToItsEnd) {

@@ -50,7 +50,7 @@ absl::StatusOr<OpenedFile> Open(const std::string& path) {
       Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW)),
       {}};
   if (!opened.file.is_open() && errno != ELOOP && errno != ENXIO)
-    return FileError(errno, "open", path);
+    return ReadError(errno, "open", path);
   struct stat found {};
   if (!opened.file.is_open() || (fstat(opened.file.get(), &found) == 0 && !S_ISREG(found.st_mode)))
     return absl::DataLossError(
@@ -112,7 +112,7 @@ class FolderSource final : public StreamSource {
 
   absl::Status Look() {
     struct stat found {};
-    if (stat(folder_.c_str(), &found) != 0) return FileError(errno, "look at", folder_);
+    if (stat(folder_.c_str(), &found) != 0) return ReadError(errno, "look at", folder_);
     if (!S_ISDIR(found.st_mode))
       return absl::FailedPreconditionError(absl::StrCat(
           "data.stream.path: ", folder_,
@@ -127,7 +127,7 @@ class FolderSource final : public StreamSource {
         return absl::DataLossError(absl::StrCat(folder_, ": it has more than ", kMostStreamFiles,
                                                 " files; remove those that were taken"));
     }
-    if (error) return FileError(error.value(), "list directory", folder_);
+    if (error) return ReadError(error.value(), "list directory", folder_);
     std::sort(names.begin(), names.end());
     if (std::exchange(begins_, false)) MUSTER_RETURN_IF_ERROR(CheckOld(names));
     folder_changed_ = Nanoseconds(found.st_mtim);

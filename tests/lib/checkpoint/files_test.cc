@@ -4,11 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <functional>
 #include <map>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "lib/checkpoint/manifest_file.h"
 #include "lib/storage/kv.h"
 #include "tests/lib/checkpoint/support.h"
@@ -182,6 +185,20 @@ TEST_F(PosixFilesTest, ALinkIsNeitherReadNorTakenForAFolder) {
   EXPECT_THAT(std::string(link.message()), HasSubstr("is a symbolic link"));
   EXPECT_THAT(Listed(*files_, ""), ElementsAre(Pair("elsewhere", true), Pair("folder-link", false),
                                                Pair("link", false)));
+}
+
+// It advised another directory, where nobody wants to write.
+TEST_F(PosixFilesTest, AFolderThatMayNotBeReadIsNoQuestionOfWriting) {
+  ASSERT_TRUE(files_->MakeFolder().ok());
+  ASSERT_EQ(chmod(dir_.c_str(), 0), 0);
+  const bool reads_all = geteuid() == 0;
+  ASSERT_TRUE(!reads_all || seteuid(65534) == 0);
+  const absl::Status refused = files_->List("", [](const CheckpointFiles::Entry&) { return true; });
+  ASSERT_TRUE(!reads_all || seteuid(0) == 0);
+  ASSERT_EQ(chmod(dir_.c_str(), 0755), 0);
+  EXPECT_EQ(refused,
+            absl::PermissionDeniedError(absl::StrCat(
+                "'", dir_, "' may not be read by this user: give the command as the one who may")));
 }
 
 TEST_F(PosixFilesTest, WhatACrashLeftIsListedAndCanBeRemoved) {
