@@ -17,6 +17,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/file_lock.h"
 #include "lib/base/printable.h"
+#include "lib/base/removed_on_signal.h"
 #include "lib/base/status.h"
 #include "lib/base/whole_file.h"
 
@@ -124,6 +125,16 @@ absl::StatusOr<Descriptor> Claim(const std::string& path, const std::string& loc
   return IsWrittenNow(path);
 }
 
+// `write` gives the file at the path that it gets its new content.
+absl::Status WriteAlone(const std::string& path,
+                        const std::function<absl::Status(const std::string& real)>& write) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
+  const std::string temporary = TemporaryOf(real);
+  MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, temporary));
+  const RemovedOnSignal removed(claimed, temporary);
+  return Named(write(real), temporary, path);
+}
+
 absl::Status CheckNewFolder(const std::string& path) {
   if (path.empty()) return absl::FailedPreconditionError("--output: it is empty; name a folder");
   struct stat there {};
@@ -156,17 +167,13 @@ absl::Status CheckFolderToFill(const std::string& path) {
 }
 
 absl::Status WriteOutputFile(const std::string& path, absl::string_view content) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
-  MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, TemporaryOf(real)));
-  return Named(ReplaceFile(real, content), TemporaryOf(real), path);
+  return WriteAlone(path, [&](const std::string& real) { return ReplaceFile(real, content); });
 }
 
 absl::Status WriteOutputFileBy(
     const std::string& path,
     const std::function<absl::Status(const std::string& temporary)>& write) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
-  MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, TemporaryOf(real)));
-  return Named(ReplaceFileBy(real, write), TemporaryOf(real), path);
+  return WriteAlone(path, [&](const std::string& real) { return ReplaceFileBy(real, write); });
 }
 
 absl::Status WriteOutputFolderBy(

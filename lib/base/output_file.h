@@ -24,7 +24,7 @@ absl::Status CheckFolderToFill(const std::string& path);
 
 // As ReplaceFile and ReplaceFileBy (lib/base/whole_file.h), once the path is checked. The temporary
 // file is there already, and locked: `write` cuts it and writes into it, and puts no other in its
-// place.
+// place. A signal that ends the process meanwhile removes it (lib/base/removed_on_signal.h).
 absl::Status WriteOutputFile(const std::string& path, absl::string_view content);
 absl::Status WriteOutputFileBy(
     const std::string& path,

@@ -16,6 +16,7 @@
 #include "cli/remote.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "lib/base/file_lock.h"
 #include "lib/base/whole_file.h"
 #include "lib/tensorboard/run.h"
 #include "lib/wire/job_codec.h"
@@ -233,23 +234,28 @@ TEST_F(PlotTest, ARunOfTensorBoardIsOfTheHistoryAsItIsAtTheEnd) {
       {"/v1/jobs/a", {job}},
       {"/v1/jobs/a/history", {Page({{0, 3}, {1, 2}, {2, 9}}, 3), Page({{1, 1.5}})}}};
   const FolderOpener open = [&](const std::string&) { return Answering(answers); };
-  EXPECT_EQ(Remote({.command = RemoteArguments::Command::kTensorBoard,
-                    .dir = folder_,
-                    .has_dir = true,
-                    .jobs = {"a"},
-                    .dirs = {folder_},
-                    .output = folder_ + "/board"},
-                   {.out = out_, .err = err_}, nullptr, open),
-            0)
-      << err_.str();
+  const auto run = [&] {
+    return Remote({.command = RemoteArguments::Command::kTensorBoard,
+                   .dir = folder_,
+                   .has_dir = true,
+                   .jobs = {"a"},
+                   .dirs = {folder_},
+                   .output = folder_ + "/board"},
+                  {.out = out_, .err = err_}, nullptr, open);
+  };
+  EXPECT_EQ(run(), 0) << err_.str();
   EXPECT_EQ(out_.str(), folder_ + "/board/a: 2 steps\n");
-  const std::string bytes =
-      *ReadWholeFile(folder_ + "/board/a/events.out.tfevents.00000000000000000000.muster");
+  const std::string file = folder_ + "/board/a/events.out.tfevents.00000000000000000000.muster";
+  const std::string bytes = *ReadWholeFile(file);
   EXPECT_EQ(bytes, tensorboard::BeginRun("a", spec, 0) +
                        tensorboard::StepValues({.step = 0, .loss = 3, .learning_rate = 0.5}) +
                        tensorboard::StepValues({.step = 1, .loss = 1.5, .learning_rate = 0.5}) +
                        tensorboard::End(0, 1, tensorboard::Status::kFailure) +
                        tensorboard::Sample(0, 1, "made"));
+  const auto another = LockFile(TemporaryOf(file));
+  ASSERT_TRUE(another.ok()) << another.status();
+  EXPECT_EQ(run(), 64);
+  EXPECT_THAT(err_.str(), HasSubstr("is written by another command now; wait for it to end"));
 }
 
 TEST(JobHistoryTest, TheNewestLossesOfAFile) {

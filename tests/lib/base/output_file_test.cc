@@ -1,5 +1,6 @@
 #include "lib/base/output_file.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -202,6 +203,42 @@ TEST_F(OutputFile, WhatACommandLeftThatWasKilledIsReplaced) {
   EXPECT_TRUE(fs::exists(Path("shards/new")));
   EXPECT_FALSE(fs::exists(Path("shards/old")));
   EXPECT_THAT(Files(), UnorderedElementsAre("x.pt", "shards"));
+}
+
+TEST_F(OutputFile, ASignalThatEndsTheCommandLeavesNothingHalfWritten) {
+  const std::string path = Path("x.pt");
+  std::ofstream(path) << "old";
+  for (const int ends : {SIGINT, SIGTERM, SIGHUP}) {
+    const auto end_half_way = [&] {
+      signal(ends, SIG_DFL);
+      (void)WriteOutputFileBy(path, [&](const std::string& temporary) {
+        std::ofstream(temporary) << "half of";
+        raise(ends);
+        return absl::OkStatus();
+      });
+    };
+    EXPECT_EXIT(end_half_way(), ::testing::KilledBySignal(ends), "");
+    EXPECT_THAT(Files(), UnorderedElementsAre("x.pt"));
+    EXPECT_EQ(ReadWholeFile(path).value(), "old");
+  }
+}
+
+TEST_F(OutputFile, ASignalThatIsIgnoredStaysSoAndOthersEndAsBefore) {
+  const std::string path = Path("x.pt");
+  const auto hup_before = signal(SIGHUP, SIG_IGN), term_before = signal(SIGTERM, SIG_DFL);
+  const absl::Cleanup back = [&] {
+    signal(SIGHUP, hup_before);
+    signal(SIGTERM, term_before);
+  };
+  EXPECT_EQ(WriteOutputFileBy(path,
+                              [](const std::string& temporary) {
+                                raise(SIGHUP);
+                                std::ofstream(temporary) << "new";
+                                return absl::OkStatus();
+                              }),
+            absl::OkStatus());
+  EXPECT_EQ(ReadWholeFile(path).value(), "new");
+  EXPECT_EQ(signal(SIGTERM, SIG_DFL), SIG_DFL);
 }
 
 // Whoever has opened the temporary file just before it got its name has a lock on what is finished.
