@@ -67,7 +67,6 @@ absl::Status IsWrittenNow(const std::string& path) {
 absl::Status CheckTemporary(const std::string& path, const std::string& temporary) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(temporary, error);
-  if (IsFileLocked(temporary)) return IsWrittenNow(path);
   if (!fs::exists(there) || fs::is_regular_file(there)) return absl::OkStatus();
   return Refused(path, absl::StrCat("is written as '", CutMiddle(Printable(temporary)),
                                     "' first, and something that is no file is there; remove it"));
@@ -147,16 +146,20 @@ absl::Status CheckNewFolder(const std::string& path) {
   while (lstat(above.c_str(), &there) != 0 && (errno == ENOENT || errno == ENOTDIR) &&
          above != above.parent_path())
     above = above.parent_path();
-  return CheckFolder(above.string(), path);
+  MUSTER_RETURN_IF_ERROR(CheckFolder(above.string(), path));
+  return CheckTemporary(path, LockOf(path));
 }
 
 }  // namespace
 
-absl::Status CheckOutputFile(const std::string& path) { return Resolve(path).status(); }
+absl::Status CheckOutputFile(const std::string& path) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string real, Resolve(path));
+  return IsFileLocked(TemporaryOf(real)) ? IsWrittenNow(path) : absl::OkStatus();
+}
 
 absl::Status CheckOutputFolder(const std::string& path) {
   MUSTER_RETURN_IF_ERROR(CheckNewFolder(path));
-  return CheckTemporary(path, LockOf(path));
+  return IsFileLocked(LockOf(path)) ? IsWrittenNow(path) : absl::OkStatus();
 }
 
 absl::Status CheckFolderToFill(const std::string& path) {
@@ -179,7 +182,7 @@ absl::Status WriteOutputFileBy(
 absl::Status WriteOutputFolderBy(
     const std::string& path,
     const std::function<absl::Status(const std::string& temporary)>& write) {
-  MUSTER_RETURN_IF_ERROR(CheckOutputFolder(path));
+  MUSTER_RETURN_IF_ERROR(CheckNewFolder(path));
   MUSTER_RETURN_IF_ERROR(MakeDirectories(FolderOf(path)));
   const std::string lock = LockOf(path);
   MUSTER_ASSIGN_OR_RETURN(const Descriptor claimed, Claim(path, lock));
