@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -75,7 +76,9 @@ class UpTest : public ::testing::Test {
   }
   // Deleted from elsewhere, so that its folder stays.
   void ANewJobOfThatIdHasLogsOfItsOwn(const std::string& job) {
-    Expect({"delete", job, "--dir", folder_ / "elsewhere", "--yes"}, 0, "its logs stay");
+    const std::string elsewhere = folder_ / "elsewhere";
+    std::filesystem::create_directory(elsewhere);
+    Expect({"delete", job, "--dir", elsewhere, "--yes"}, 0, "its logs stay");
     Expect({"submit", folder_ / "once.yaml", "--id", job}, 0, job + " is ");
     Expect({"watch", job}, 0, "job " + job + " is done");
     const std::string logs = cluster_.Say({"logs", job, "--dir", folder_ / "cluster"}).text;
