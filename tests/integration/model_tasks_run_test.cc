@@ -461,6 +461,20 @@ TEST(ModelTasksRunTest, ACheckOfAScriptThatNeverReturnsOrHasNoMemoryNamesItsFile
   }
 }
 
+// Training would run out of memory some day.
+TEST(ModelTasksRunTest, ACheckOfAScriptThatKeepsMoreWithEachPassNamesWhereItDoes) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins", spec = folder / "job.yaml";
+  std::filesystem::create_directory(plugins);
+  SaveScript(plugins + "/net.pt", 2, 1,
+             "def forward(self, x):\n    self.kept.append(torch.ones([4096]))\n"
+             "    return torch.matmul(torch.matmul(x, self.first), self.last)\n");
+  WriteFile(spec, ScriptSpec(folder / "rows.csv"));
+  Program check({kMuster, "check", spec, "--plugins", plugins});
+  EXPECT_EQ(check.End(), kExitBadConfiguration) << check.output();
+  EXPECT_THAT(check.output(), HasSubstr("Each lane changes the model's attribute 'kept'"));
+}
+
 // Whoever asks for JSON reads JSON, whatever the script's author has left in it.
 TEST(ModelTasksRunTest, WhatAScriptPrintsIsNoPartOfAnAnswer) {
   const Folder folder;

@@ -192,9 +192,10 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
   code = ExitCodeOfCheck(measured);
   MUSTER_RETURN_IF_ERROR(measured);
   watch.RunsTheModel();
-  absl::StatusOr<CheckReport> report =
-      Check(spec, *made->task, measures->get(),
-            {.gradients = words.gradients, .goes_on = [&watch] { watch.GoesOn(); }});
+  absl::StatusOr<CheckReport> report = Check(spec, *made->task, measures->get(),
+                                             {.gradients = words.gradients,
+                                              .goes_on = [&watch] { watch.GoesOn(); },
+                                              .remembers = made->remembers});
   code = ExitCodeOfCheck(report.status());
   MUSTER_RETURN_IF_ERROR(report.status());
   report->plugin = made->plugin;
