@@ -207,12 +207,14 @@ class ScriptNetImpl final : public ::torch::nn::Module {
       AddOthers(child.value, absl::StrCat(prefix, child.name, "."));
   }
 
-  // Of all that is neither a module nor one of the tensors of the task.
+  // Of all that is neither a module nor one of the tensors of the task. `training` is set before
+  // each pass.
   void AddRemembered(const ::torch::jit::Module& module, const std::string& prefix,
                      std::map<std::string, std::string>& remembered) const {
     for (const auto& attribute : module.named_attributes(/*recurse=*/false)) {
       const std::string name = prefix + attribute.name;
-      if (attribute.value.isModule() || names_.count(name) > 0) continue;
+      if (attribute.value.isModule() || names_.count(name) > 0 || attribute.name == "training")
+        continue;
       std::string hash;
       if (CatchTorch([&] { hash = HashOf(attribute.value); }).ok()) remembered[name] = hash;
     }

@@ -173,9 +173,8 @@ TEST_F(ModelTasksTest, WhatAScriptRemembersBesideItsTensorsIsTold) {
   LaneRig clean(Script(Net(kForward)));
   EXPECT_THAT(ChangedByALane(clean), testing::IsEmpty()) << "its buffer is put back";
   EXPECT_THAT(dynamic_cast<Remembers&>(clean.task()).Remembered(),
-              testing::UnorderedElementsAre(testing::Key("training"),
-                                            testing::Key("inner.training"), testing::Key("passes"),
-                                            testing::Key("kept"), testing::Key("sums")));
+              testing::UnorderedElementsAre(testing::Key("passes"), testing::Key("kept"),
+                                            testing::Key("sums")));
   const struct {
     const char* does;
     const char* changes;
