@@ -106,6 +106,12 @@ std::string CutMiddle(absl::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
   const size_t kept = most - kMore.size();
   size_t end = kept / 2, begin = text.size() - kept / 2;
+  // Its names stay whole where they are short beside what is kept.
+  const size_t dot_before = text.rfind('.', end), dot_after = text.find('.', begin);
+  const bool ends_at_dot = dot_before != absl::string_view::npos && dot_before > kept / 4;
+  const bool begins_at_dot = dot_after < text.size() - kept / 4;
+  if (ends_at_dot && begins_at_dot)
+    return absl::StrCat(text.substr(0, dot_before), kMore, text.substr(dot_after + 1));
   while (end > 0 && IsWithinCharacter(text[end])) --end;
   while (begin < text.size() && IsWithinCharacter(text[begin])) ++begin;
   return absl::StrCat(text.substr(0, end), kMore, text.substr(begin));

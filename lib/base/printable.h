@@ -28,7 +28,8 @@ std::string PrintableJson(absl::string_view json);
 std::string Cut(absl::string_view text, size_t most = kMostShownBytes);
 
 // A path, such as that of a field, which is told by its two ends: at most `most` bytes of UTF-8, of
-// what was longer with "..." in its middle. `most` is at least 3.
+// what was longer with "..." in its middle, between two names that dots part where these are short
+// beside `most`. `most` is at least 3.
 inline constexpr size_t kMostPathBytes = 160;
 std::string CutMiddle(absl::string_view text, size_t most = kMostPathBytes);
 

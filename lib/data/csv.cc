@@ -13,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/bytes.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/csv_rows.h"
@@ -25,6 +26,7 @@ namespace muster {
 namespace {
 
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+constexpr size_t kMostOfACell = 40;  // bytes of one that is wrong
 constexpr uint64_t kNameCosts = 96;  // bytes that the name of a class takes beside its own
 
 constexpr int64_t kMostInFloat = int64_t{1} << 24;     // above it two classes would become one
@@ -314,12 +316,12 @@ class Table {
         if (declared_whole_[i] && !IsWholeNumber(cell))
           return BadRow(
               file, rows,
-              absl::StrCat("column '", names_[i], "': '", cell.substr(0, 40),
+              absl::StrCat("column '", names_[i], "': '", Cut(cell, kMostOfACell),
                            "' is no whole number, and data.types.", names_[i], " declares int64"));
         Append(cells, number);
       } else {
         return BadRow(file, rows,
-                      absl::StrCat("column '", names_[i], "': '", cell.substr(0, 40),
+                      absl::StrCat("column '", names_[i], "': '", Cut(cell, kMostOfACell),
                                    "' is no number; where its cells are names, give it in "
                                    "data.classes"));
       }
@@ -351,7 +353,7 @@ class Table {
     const std::optional<int64_t> number = trained_->named_[column].NumberOf(name);
     if (!number)
       return BadRow(file, rows,
-                    absl::StrCat("column '", names_[column], "': '", name.substr(0, 40),
+                    absl::StrCat("column '", names_[column], "': '", Cut(name, kMostOfACell),
                                  "' is no class of this column in data.paths, and so the model "
                                  "does not know it"));
     if (!is_whole_[column] && *number > kMostInFloat) return TooLarge(column, *number);

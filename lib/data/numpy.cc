@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/checksum.h"
@@ -216,7 +217,7 @@ absl::Status AddNpy(const SourcePtr& npy, const std::string& key, bool is_used,
                absl::StrContains("<>|=", type.substr(0, 1));
       });
   if (known == std::end(kTypes))
-    return Bad(*npy, absl::StrCat("its elements are '", type.substr(0, 40),
+    return Bad(*npy, absl::StrCat("its elements are '", Cut(type, 40),
                                   "'; float16, 32 and 64, int8, 16, 32 and 64, uint8 and bool can "
                                   "be read"));
   if (header.shape.empty())

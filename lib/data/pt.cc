@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/strip.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/data/array_set.h"
 #include "lib/data/checksum.h"
@@ -91,7 +92,7 @@ std::optional<TensorType> TypeOf(const PickledTensor& tensor) {
 }
 
 std::string WhyNoType(const PickledTensor& tensor) {
-  return absl::StrCat("stands in a ", tensor.storage.substr(0, 40), ", whose type cannot be read");
+  return absl::StrCat("stands in a ", Cut(tensor.storage, 40), ", whose type cannot be read");
 }
 
 absl::Status AddTensor(const SourcePtr& storage, const PickledTensor& tensor,

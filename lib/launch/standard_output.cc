@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <iostream>
 #include <system_error>
 
@@ -63,8 +64,17 @@ StandardOutput::~StandardOutput() {
   std::cout.rdbuf(before_);
 }
 
+void StandardOutput::LeavesPrintsToStandardError() {
+  sync();
+  std::cout.rdbuf(before_);
+  // By lines: whoever is ended in its midst has shown what it printed.
+  (void)setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  // Else standard output was closed from the first, and who prints is told so.
+  if (fd_ != STDOUT_FILENO) dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
 int StandardOutput::CodeOnceWritten(int code, absl::string_view program) {
-  std::cout.flush();
+  sync();
   if (error_ == 0 || error_ == EPIPE) return code;
   std::cerr << program << ": cannot write the output: " << std::generic_category().message(error_)
             << std::endl;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <ostream>
 #include <streambuf>
 
 #include "absl/strings/string_view.h"
@@ -39,6 +40,12 @@ class StandardOutput final : public std::streambuf {
   StandardOutput(const StandardOutput&) = delete;
   StandardOutput& operator=(const StandardOutput&) = delete;
 
+  // For a program that runs code of others: from now on what is printed to std::cout, by printf or
+  // to the descriptor of standard output goes to standard error, and what goes to own() is all that
+  // is written to `fd`, which is to be another descriptor. It stays so when this is gone.
+  void LeavesPrintsToStandardError();
+  std::ostream& own() { return own_; }
+
   // What the program ends with once it has printed everything: `code`, or kExitFailed instead of
   // kExitDone, with a line on standard error, when something could not be written. A reader that
   // has had enough and went away is no error.
@@ -55,6 +62,7 @@ class StandardOutput final : public std::streambuf {
   const int fd_;
   int error_ = 0;  // of the first write that failed
   std::streambuf* const before_;
+  std::ostream own_{this};
 };
 
 }  // namespace muster

@@ -20,6 +20,7 @@
 #include "tests/integration/measured.h"
 #include "tests/integration/up_cluster.h"
 #include "tests/support/program.h"
+#include "tests/support/text_of.h"
 
 namespace muster::integration {
 namespace {
@@ -457,6 +458,46 @@ TEST(ModelTasksRunTest, ACheckOfAScriptThatNeverReturnsOrHasNoMemoryNamesItsFile
     EXPECT_EQ(check.End(), kExitBadConfiguration) << check.output();
     EXPECT_THAT(check.output(), HasSubstr(row.says));
     EXPECT_EQ(check.output().find('\n'), check.output().size() - 1) << check.output();
+  }
+}
+
+// Training would run out of memory some day.
+TEST(ModelTasksRunTest, ACheckOfAScriptThatKeepsMoreWithEachPassNamesWhereItDoes) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins", spec = folder / "job.yaml";
+  std::filesystem::create_directory(plugins);
+  SaveScript(plugins + "/net.pt", 2, 1,
+             "def forward(self, x):\n    self.kept.append(torch.ones([4096]))\n"
+             "    return torch.matmul(torch.matmul(x, self.first), self.last)\n");
+  WriteFile(spec, ScriptSpec(folder / "rows.csv"));
+  Program check({kMuster, "check", spec, "--plugins", plugins});
+  EXPECT_EQ(check.End(), kExitBadConfiguration) << check.output();
+  EXPECT_THAT(check.output(), HasSubstr("Each lane changes the model's attribute 'kept'"));
+}
+
+// Whoever asks for JSON reads JSON, whatever the script's author has left in it.
+TEST(ModelTasksRunTest, WhatAScriptPrintsIsNoPartOfAnAnswer) {
+  const Folder folder;
+  const std::string plugins = folder / "plugins", spec = folder / "job.yaml";
+  std::filesystem::create_directory(plugins);
+  SaveScript(plugins + "/net.pt", 2, 1,
+             "def forward(self, x):\n    print('hello from forward')\n"
+             "    return torch.matmul(torch.matmul(x, self.first), self.last)\n");
+  const std::string job = ScriptSpec(folder / "rows.csv");
+  WriteFile(spec, job);
+  const TrainRun run =
+      Train({.spec = job, .dir = folder / "job", .settings = {"epochs=1"}, .plugins = plugins});
+  ASSERT_EQ(run.exit_code, kExitDone) << run.Trace();
+  for (const std::string& command :
+       {absl::StrCat("check ", spec), absl::StrCat("evaluate --dir ", folder / "job")}) {
+    SCOPED_TRACE(command);
+    const std::string errors = folder / "errors";
+    Program program(
+        {"/bin/sh", "-c",
+         absl::StrCat(kMuster, " ", command, " --json --plugins ", plugins, " 2>", errors)});
+    EXPECT_EQ(program.End(), kExitDone) << program.output();
+    EXPECT_TRUE(nlohmann::json::accept(program.output())) << program.output();
+    EXPECT_THAT(TextOf(errors), HasSubstr("hello from forward\n"));
   }
 }
 

@@ -13,6 +13,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/support/program.h"
 #include "tests/support/terminal.h"
+#include "tests/support/text_of.h"
 #include "tests/worker/plugins/name_of.h"
 
 namespace muster::integration {
@@ -292,6 +293,21 @@ TEST(PluginTest, ACheckOfATaskThatClosesTheStandardStreamsTellsAll) {
   Program check({kMuster, "check", spec, "--plugins", MUSTER_TEST_PLUGINS "/odd_NONE"});
   check.End();
   EXPECT_THAT(check.output(), HasSubstr("odd, of odd_NONE.so"));
+}
+
+// Whoever asks for JSON reads JSON, whatever the task's author has left in it.
+TEST(PluginTest, WhatATaskPrintsIsNoPartOfAnAnswer) {
+  const Folder folder;
+  const std::string spec = folder / "job.yaml", errors = folder / "errors";
+  WriteFile(spec, OddSpec("prints"));
+  Program check({"/bin/sh", "-c",
+                 absl::StrCat(kMuster, " check ", spec, " --json --plugins ", MUSTER_TEST_PLUGINS,
+                              "/odd_NONE 2>", errors)});
+  check.End();
+  const auto report = nlohmann::json::parse(check.output(), nullptr, /*allow_exceptions=*/false);
+  EXPECT_TRUE(report.is_object()) << check.output();
+  EXPECT_THAT(TextOf(errors),
+              AllOf(HasSubstr("printed by a stream\n"), HasSubstr("printed by printf\n")));
 }
 
 // Nothing else would end either: its worker never joins, and nobody waits for members alone.

@@ -1,6 +1,6 @@
 // Writes a file of TorchScript, as PyTorch does: a layer, batch norm, dropout and another layer,
-// from rows of numbers to one. Or with the same parameters and buffers whatever FORWARD does, the
-// definition of a method in TorchScript.
+// from rows of numbers to one. Or with the same parameters and buffers, and a list `kept` of
+// tensors, whatever FORWARD does, the definition of a method in TorchScript.
 //
 // usage: save_script FILE INPUTS SEED [FORWARD]
 #include <ATen/ATen.h>
@@ -32,6 +32,7 @@ void Save(const std::string& file, int64_t inputs, const std::string& forward) {
   net.register_buffer("mean", at::zeros({kHidden}));
   net.register_buffer("variance", at::ones({kHidden}));
   net.register_attribute("training", c10::BoolType::get(), true);
+  net.register_attribute("kept", c10::ListType::ofTensors(), c10::List<at::Tensor>());
   net.define(forward);
   net.save(file);
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "lib/base/printable.h"
 #include "lib/base/status.h"
 #include "lib/base/time.h"
 #include "lib/base/version.h"
@@ -317,6 +318,33 @@ class Bench {
   int64_t measure_memory_ = 0;
 };
 
+// What a model remembers, by names.
+using Hashes = std::map<std::string, std::string>;
+
+Hashes HashesOf(Remembers* remembers) {
+  return remembers == nullptr ? Hashes() : remembers->Remembered();
+}
+
+// What the first lanes alone have set, such as a table that is kept, is the same from then on.
+std::vector<std::string> Changed(const Hashes& before, const Hashes& now) {
+  std::vector<std::string> names;
+  for (const auto& [name, hash] : now)
+    if (const auto was = before.find(name); was != before.end() && was->second != hash)
+      names.push_back(name);
+  return names;
+}
+
+void JudgeChanges(CheckReport& report) {
+  const std::vector<std::string>& changes = report.lane.changes;
+  if (changes.empty()) return;
+  const size_t others = changes.size() - 1;
+  report.problems.push_back(absl::StrCat(
+      "Each lane changes the model's attribute '", CutMiddle(Printable(changes.front())), "'",
+      others == 0 ? "" : absl::StrCat(" (and ", others, " more)"),
+      ", which is not put back, may differ between workers and may grow until memory is full: "
+      "make it a buffer of fixed shape, or do not change it in forward."));
+}
+
 void JudgeGradients(CheckReport& report) {
   const auto entries = static_cast<int64_t>(report.gradients.size());
   int64_t wrong = 0, untold = 0;
@@ -355,6 +383,7 @@ void Judge(CheckReport& report) {
         "to the next, or draws random numbers that are not seeded by the lane.");
   if (lane.is_finite && lane.gradient_norm == 0)
     report.problems.push_back("The first lane's gradient is zero: no parameter would ever change.");
+  JudgeChanges(report);
   JudgeGradients(report);
 }
 
@@ -399,7 +428,9 @@ absl::StatusOr<CheckReport> Check(const JobSpec& spec, Task& task, LaneMeasures*
   if (measures != nullptr) MUSTER_RETURN_IF_ERROR(bench.Measure(*measures, report));
   MUSTER_RETURN_IF_ERROR(bench.RunLane(report));
   report.memory = bench.Memory();
+  const Hashes before = HashesOf(options.remembers);
   MUSTER_RETURN_IF_ERROR(bench.RunAgain(report));
+  report.lane.changes = Changed(before, HashesOf(options.remembers));
   if (options.gradients > 0 && report.lane.is_finite)
     MUSTER_RETURN_IF_ERROR(bench.CompareGradient(options.gradients, report));
   report.notes = NotesOn(spec);

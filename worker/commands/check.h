@@ -16,6 +16,7 @@
 #include "muster/task.h"
 #include "muster/task_info.h"
 #include "worker/runtime/lane_measures.h"
+#include "worker/tasks/remembers.h"
 
 namespace muster::worker {
 
@@ -24,9 +25,11 @@ struct CheckedLane {
   int64_t weight = 0;
   double loss = 0;  // of one sample, or token: divided by the weight
   double seconds = 0;
-  double input_seconds = 0;   // of these
-  double gradient_norm = 0;   // L2, of the lane's summed gradient
-  bool is_finite = true;      // loss and gradient
+  double input_seconds = 0;  // of these
+  double gradient_norm = 0;  // L2, of the lane's summed gradient
+  bool is_finite = true;     // loss and gradient
+  // What of the model a lane leaves otherwise than it found it, and nobody puts back.
+  std::vector<std::string> changes{};
   bool is_repeatable = true;  // run again after another lane, its gradient has the same bits
 };
 
@@ -107,6 +110,7 @@ struct CheckOptions {
   int gradients = 0;  // entries of the gradient that are compared; 0: none
   // Told before each piece of work that is the task's, on the thread that checks.
   std::function<void()> goes_on = [] {};
+  Remembers* remembers = nullptr;  // a side of the task; null: it has none
 };
 
 // `task` is that of `spec`, which is complete; `measures` are those of a job with validation, else

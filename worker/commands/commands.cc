@@ -118,7 +118,7 @@ int Refuse(const char* command, const absl::Status& why, int code) {
   return code;
 }
 
-int TellTasks(const Words& words) {
+int TellTasks(const Words& words, std::ostream& out) {
   std::vector<ListedTask> tasks;
   for (const TaskInfo& info : Tasks())
     tasks.push_back(
@@ -138,9 +138,9 @@ int TellTasks(const Words& words) {
                     kExitBadConfiguration);
   }
   if (words.json) {
-    std::cout << PrintableJson(TasksAsJson(tasks));
+    out << PrintableJson(TasksAsJson(tasks));
   } else {
-    std::cout << (words.task.empty() ? TasksAsText(tasks) : TaskAsText(tasks.front()));
+    out << (words.task.empty() ? TasksAsText(tasks) : TaskAsText(tasks.front()));
   }
   return found->refused.empty() ? kExitDone : kExitBadConfiguration;
 }
@@ -192,9 +192,10 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
   code = ExitCodeOfCheck(measured);
   MUSTER_RETURN_IF_ERROR(measured);
   watch.RunsTheModel();
-  absl::StatusOr<CheckReport> report =
-      Check(spec, *made->task, measures->get(),
-            {.gradients = words.gradients, .goes_on = [&watch] { watch.GoesOn(); }});
+  absl::StatusOr<CheckReport> report = Check(spec, *made->task, measures->get(),
+                                             {.gradients = words.gradients,
+                                              .goes_on = [&watch] { watch.GoesOn(); },
+                                              .remembers = made->remembers});
   code = ExitCodeOfCheck(report.status());
   MUSTER_RETURN_IF_ERROR(report.status());
   report->plugin = made->plugin;
@@ -208,7 +209,7 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
   return report;
 }
 
-int CheckJob(const Words& words) {
+int CheckJob(const Words& words, std::ostream& out) {
   const absl::StatusOr<JobSpec> spec = SpecOnInput();
   if (!spec.ok()) return Refuse(kCheck, spec.status(), kExitBadConfiguration);
   SetFloatEnvironment();
@@ -217,7 +218,7 @@ int CheckJob(const Words& words) {
   int code = kExitDone;
   const absl::StatusOr<CheckReport> report = CheckWatched(*spec, words, code);
   if (!report.ok()) return Refuse(kCheck, report.status(), code);
-  std::cout << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
+  out << (words.json ? CheckAsJson(*report) : CheckAsText(*report));
   return report->problems.empty() ? kExitDone : kExitBadConfiguration;
 }
 
@@ -243,19 +244,18 @@ class DataWarnings {
   const HashListening listening_{muster_set_hash_listener, listener_};
 };
 
-int Inspect(const Words& words) {
+int Inspect(const Words& words, std::ostream& out) {
   const DataWarnings warnings;
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("inspect", spec.status(), kExitBadConfiguration);
   const absl::StatusOr<InspectedData> inspected = InspectData(spec->training);
   if (!inspected.ok())
     return RefuseData("inspect", inspected.status(), ExitCodeOfTask(inspected.status()));
-  std::cout << (words.json ? InspectionAsJson(*spec, *inspected)
-                           : InspectionAsText(*spec, *inspected));
+  out << (words.json ? InspectionAsJson(*spec, *inspected) : InspectionAsText(*spec, *inspected));
   return kExitDone;
 }
 
-int Hash(const Words& words) {
+int Hash(const Words& words, std::ostream& out) {
   const DataWarnings warnings;
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("hash", spec.status(), kExitBadConfiguration);
@@ -275,11 +275,11 @@ int Hash(const Words& words) {
         });
   }
   if (!hashed.ok()) return RefuseData("hash", hashed.status(), ExitCodeOfTask(hashed.status()));
-  std::cout << (words.json ? HashAsJson(*hashed) : HashAsText(*hashed));
+  out << (words.json ? HashAsJson(*hashed) : HashAsText(*hashed));
   return kExitDone;
 }
 
-int Convert(const Words& words) {
+int Convert(const Words& words, std::ostream& out) {
   const DataWarnings warnings;
   const absl::StatusOr<JobSpec> spec = DataOnInput();
   if (!spec.ok()) return RefuseData("convert", spec.status(), kExitBadConfiguration);
@@ -300,8 +300,7 @@ int Convert(const Words& words) {
   }
   if (!converted.ok())
     return RefuseData("convert", converted.status(), ExitCodeOfTask(converted.status()));
-  std::cout << (words.json ? ConversionAsJson(*spec, *converted)
-                           : ConversionAsText(*spec, *converted));
+  out << (words.json ? ConversionAsJson(*spec, *converted) : ConversionAsText(*spec, *converted));
   return kExitDone;
 }
 
@@ -321,7 +320,7 @@ absl::StatusOr<SavedModel> ModelOf(const Words& words, SavedModelUse use) {
   return LoadSavedModel(PlaceOf(words), use, PreparingFor(words, line));
 }
 
-int EvaluateModel(const Words& words) {
+int EvaluateModel(const Words& words, std::ostream& out) {
   const absl::StatusOr<SavedModel> model = ModelOf(words, SavedModelUse::kMeasure);
   if (!model.ok()) return Refuse(kEvaluate, model.status(), ExitCodeOfModel(model.status()));
   Task& task = *model->made.task;
@@ -346,11 +345,11 @@ int EvaluateModel(const Words& words) {
                                  .data_hash = task.DataHash(),
                                  .measured = *std::move(measured),
                                  .average = words.place.average};
-  std::cout << (words.json ? EvaluationAsJson(evaluated) : EvaluationAsText(evaluated));
+  out << (words.json ? EvaluationAsJson(evaluated) : EvaluationAsText(evaluated));
   return kExitDone;
 }
 
-int GenerateText(const Words& words) {
+int GenerateText(const Words& words, std::ostream& out) {
   const absl::StatusOr<SavedModel> model = ModelOf(
       words, words.prompt.empty() ? SavedModelUse::kGenerate : SavedModelUse::kGenerateFromPrompt);
   if (!model.ok()) return Refuse(kGenerate, model.status(), ExitCodeOfModel(model.status()));
@@ -363,13 +362,13 @@ int GenerateText(const Words& words) {
   const absl::StatusOr<std::string> text =
       generates->Generate(model->model(), words.prompt, words.bytes, words.seed);
   if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfModel(text.status()));
-  std::cout << (words.json ? GeneratedAsJson(words.prompt, *text)
-                           : PrintableLines(words.prompt + *text) + "\n");
+  out << (words.json ? GeneratedAsJson(words.prompt, *text)
+                     : PrintableLines(words.prompt + *text) + "\n");
   return kExitDone;
 }
 
 // In the one format that LibTorch alone writes.
-int ExportModel(const Words& words) {
+int ExportModel(const Words& words, std::ostream& out) {
   const absl::StatusOr<SavedState> saved = LoadSavedState(PlaceOf(words));
   if (!saved.ok()) return Refuse(kExport, saved.status(), ExitCodeOfModel(saved.status()));
   const absl::Status written = WriteOutputFileBy(words.output, [&](const std::string& path) {
@@ -383,7 +382,7 @@ int ExportModel(const Words& words) {
   for (const Placed& tensor : model.tensors)
     told.bytes += static_cast<uint64_t>(tensor.spec.Bytes());
   told.average = words.place.average;
-  std::cout << (words.json ? ExportAsJson(told) : ExportAsText(told));
+  out << (words.json ? ExportAsJson(told) : ExportAsText(told));
   return kExitDone;
 }
 
@@ -411,7 +410,7 @@ LastWord WordFor(int fd) {
 struct Command {
   const char* name;
   const char* about;
-  int (*run)(const Words& words);
+  int (*run)(const Words& words, std::ostream& out);
   void (*add)(CLI::App& app, Words& words);
 };
 
@@ -476,7 +475,10 @@ std::optional<int> RunCommand(int argc, const char* const* argv) {
       "an open file, for whoever has started this in its place");
   command->add(app, words);
   const std::optional<int> refused = ParseOrExit(app, name, argc - 1, argv + 1);
-  const int code = output.CodeOnceWritten(refused ? *refused : command->run(words), name);
+  // A model prints, too, as does a plug-in.
+  if (!refused) output.LeavesPrintsToStandardError();
+  const int code =
+      output.CodeOnceWritten(refused ? *refused : command->run(words, output.own()), name);
   words.last_word.HasEnded();
   return code;
 }

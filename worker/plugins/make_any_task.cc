@@ -106,7 +106,11 @@ absl::StatusOr<MadeTask> MakeOurs(const TaskInfo& info, const TrainingSpec& trai
     file = {found->path, std::move(found->bytes)};
   }
   preparing.enters(absl::StrCat("task ", task_and_file));
-  const auto make = [&] { return MakeTask(training, std::move(file), part, spool); };
+  const auto make = [&]() -> absl::StatusOr<std::unique_ptr<Task>> {
+    absl::StatusOr<std::unique_ptr<Task>> task = MakeTask(training, std::move(file), part, spool);
+    if (task.ok()) made.remembers = dynamic_cast<Remembers*>(task->get());
+    return task;
+  };
   // What a job's model throws is the job's error.
   absl::StatusOr<std::unique_ptr<Task>> task =
       BringsItsModel(info.name)

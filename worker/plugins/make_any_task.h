@@ -10,6 +10,7 @@
 #include "muster/task.h"
 #include "muster/task_info.h"
 #include "worker/plugins/prepare_task.h"
+#include "worker/tasks/remembers.h"
 
 namespace muster::worker {
 
@@ -20,6 +21,7 @@ struct MadeTask {
   std::string plugin;
   PreparedPtr prepared{};                   // lives as long as the task; null: it prepares nothing
   std::vector<TaskParameter> parameters{};  // that the task declares
+  Remembers* remembers = nullptr;           // a side of the task; null: it has none
 };
 
 // One that is part of Muster (MakeTask of worker/tasks), else of a plug-in in these folders.

@@ -20,6 +20,7 @@ using nlohmann::json;
 
 constexpr int kMostLayers = 4096;
 constexpr int kMostLevels = 32;
+constexpr size_t kMostTold = 100;  // bytes of a value that is wrong
 constexpr double kMostSize = 1 << 20;
 constexpr int64_t kMostElements = int64_t{1} << 31;  // of a sample between two layers
 constexpr double kMostParameters = 0x1p38;           // as many as a job may have
@@ -175,7 +176,7 @@ absl::Status Wrong(const std::string& path, absl::string_view what) {
       absl::StrCat(CutMiddle(absl::StrCat("parameters.", path)), ": ", what));
 }
 
-std::string Told(const json& value) { return Cut(Printable(value.dump())); }
+std::string Told(const json& value) { return Cut(Printable(value.dump()), kMostTold); }
 
 std::string Told(double number) {
   return std::floor(number) == number ? absl::StrCat(static_cast<int64_t>(number))
@@ -190,11 +191,13 @@ class Reader {
       return Wrong(path,
                    absl::StrCat(Told(list), " is no list of layers; write [linear: 10, relu]"));
     if (++levels_ > kMostLevels)
-      return Wrong(path, absl::StrCat("more than ", kMostLevels, " levels of layers"));
+      return Wrong(path, absl::StrCat("layers nest in more than the ", kMostLevels,
+                                      " levels that are allowed; make it flatter"));
     std::vector<Layer> layers;
     for (size_t i = 0; i < list.size(); ++i) {
       if (++layers_ > kMostLayers)
-        return Wrong(path, absl::StrCat("more than ", kMostLayers, " layers"));
+        return Wrong(path, absl::StrCat("there are more than the ", kMostLayers,
+                                        " layers that are allowed; take some out"));
       MUSTER_ASSIGN_OR_RETURN(Layer layer, One(list[i], absl::StrCat(path, "[", i, "]")));
       layers.push_back(std::move(layer));
     }
@@ -214,8 +217,9 @@ class Reader {
                                    [&](const LayerType& t) { return t.name == name; });
     if (type == Types().end()) {
       const auto one = [](std::string* out, const LayerType& t) { out->append(t.name); };
-      return Wrong(path, absl::StrCat("'", Cut(Printable(name)), "' is no layer; there are ",
-                                      absl::StrJoin(Types(), ", ", one)));
+      return Wrong(path,
+                   absl::StrCat("'", Cut(Printable(name), kMostTold), "' is no layer; there are ",
+                                absl::StrJoin(Types(), ", ", one)));
     }
     Layer layer{.kind = type->kind, .name = name, .path = path};
     if (layer.kind == LayerKind::kResidual) {
@@ -272,7 +276,7 @@ class Reader {
     if (!given.is_object()) return absl::OkStatus();
     for (const auto& item : given.items())
       if (std::find(allowed.begin(), allowed.end(), item.key()) == allowed.end())
-        return Wrong(absl::StrCat(path, ".", Cut(Printable(item.key()))),
+        return Wrong(absl::StrCat(path, ".", Cut(Printable(item.key()), kMostTold)),
                      allowed.empty()
                          ? "it takes nothing; remove it"
                          : absl::StrCat("is not known; allowed: ", absl::StrJoin(allowed, ", ")));

@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
 #include <torch/csrc/jit/serialization/import.h>
+#include <torch/csrc/jit/serialization/pickle.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +19,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "lib/base/status.h"
+#include "lib/kernels/sha256.h"
 #include "muster/torch/named_loss.h"
+#include "worker/tasks/remembers.h"
 #include "worker/torch/flat_module.h"
 
 namespace muster::worker {
@@ -69,6 +73,23 @@ bool IsOfTorchSave(absl::string_view bytes) {
   return script;
 }
 
+std::string HashOf(const c10::IValue& value) {
+  Sha256 hash;
+  const auto add = [&hash](const void* bytes, size_t size) {
+    hash.Update({static_cast<const std::byte*>(bytes), size});
+  };
+  std::vector<at::Tensor> tensors;
+  ::torch::jit::pickle(add, value, &tensors);
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor in_row = tensor.contiguous();
+    const std::string kind = absl::StrCat(c10::toString(in_row.scalar_type()), "(",
+                                          absl::StrJoin(in_row.sizes(), ","), ")");
+    add(kind.data(), kind.size());
+    add(in_row.const_data_ptr(), in_row.nbytes());
+  }
+  return hash.HexFinish();
+}
+
 // The module's tensors as those of a module of LibTorch's own, under the same names, so that they
 // are bound to the flat space as all others are. Both have the same tensors, not copies.
 class ScriptNetImpl final : public ::torch::nn::Module {
@@ -104,6 +125,12 @@ class ScriptNetImpl final : public ::torch::nn::Module {
                                  "; it must return one tensor, whose first dimension is that of "
                                  "the samples"));
     return output.toTensor();
+  }
+
+  std::map<std::string, std::string> Remembered() const {
+    std::map<std::string, std::string> remembered;
+    AddRemembered(script_, "", remembered);
+    return remembered;
   }
 
  private:
@@ -180,6 +207,21 @@ class ScriptNetImpl final : public ::torch::nn::Module {
       AddOthers(child.value, absl::StrCat(prefix, child.name, "."));
   }
 
+  // Of all that is neither a module nor one of the tensors of the task. `training` is set before
+  // each pass.
+  void AddRemembered(const ::torch::jit::Module& module, const std::string& prefix,
+                     std::map<std::string, std::string>& remembered) const {
+    for (const auto& attribute : module.named_attributes(/*recurse=*/false)) {
+      const std::string name = prefix + attribute.name;
+      if (attribute.value.isModule() || names_.count(name) > 0 || attribute.name == "training")
+        continue;
+      std::string hash;
+      if (CatchTorch([&] { hash = HashOf(attribute.value); }).ok()) remembered[name] = hash;
+    }
+    for (const auto& child : module.named_children())
+      AddRemembered(child.value, absl::StrCat(prefix, child.name, "."), remembered);
+  }
+
   // `self.mean = 0.9 * self.mean + …` puts another tensor there: its value counts, and the next
   // lane begins from the flat space's.
   void TakeBack() {
@@ -209,7 +251,7 @@ class ScriptNetImpl final : public ::torch::nn::Module {
 };
 using ScriptNet = ::torch::nn::ModuleHolder<ScriptNetImpl>;
 
-class TorchScriptTask final : public muster::torch::NamedLossTask<ScriptNet> {
+class TorchScriptTask final : public muster::torch::NamedLossTask<ScriptNet>, public Remembers {
  public:
   TorchScriptTask(const TaskOptions& options, const std::string& name,
                   std::shared_ptr<const std::string> bytes)
@@ -218,6 +260,8 @@ class TorchScriptTask final : public muster::torch::NamedLossTask<ScriptNet> {
         }) {
     TryOutput();
   }
+
+  std::map<std::string, std::string> Remembered() override { return net()->Remembered(); }
 
  private:
   at::Tensor Output(ScriptNet& net, const Tensors& inputs) override { return net(inputs); }

@@ -55,6 +55,8 @@ TEST(Printable, OfALongPathBothEndsStay) {
   EXPECT_EQ(CutMiddle("a.bc[0]", 7), "a.bc[0]");
   EXPECT_EQ(CutMiddle("layers[0].size", 11), "laye...size");
   EXPECT_EQ(CutMiddle("\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9", 6), "...");
+  EXPECT_EQ(CutMiddle("all.layers[0].residual[1].residual[2].size", 37),
+            "all.layers[0]...residual[2].size");
   EXPECT_EQ(CutMiddle(std::string(5000, 'x')).size(), kMostPathBytes - 1);
   EXPECT_TRUE(IsUtf8(CutMiddle(Printable(std::string(5000, '\xff')))));
 }

@@ -225,6 +225,15 @@ TEST(Csv, IsMeasuredWithTheNamesAndColumnsOfTraining) {
   }
 }
 
+TEST(Csv, ALongCellThatIsWrongIsToldByItsBeginAndThatItIsCut) {
+  const Files files;
+  const std::string path = files.Write("a.csv", "x,y\n1,\"" + std::string(5000, '7') + "x\"\n");
+  TaskOptions options;
+  options.data = {.paths = {path}, .format = DataFormat::kCsv, .label = "y"};
+  EXPECT_THAT(std::string(OpenDataSet(options).status().message()),
+              HasSubstr("column 'y': '" + std::string(37, '7') + "...' is no number"));
+}
+
 TEST(Csv, WholeNumbersStandForThemselvesWhereTheyDoInTraining) {
   const Files files;
   const auto labels = [&](const std::string& trained, const std::string& measured) {

@@ -5,8 +5,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -108,6 +110,54 @@ TEST(StandardOutputTest, GoesWhereItIsTold) {
   const ssize_t size = read(reads.get(), came.data(), came.size());
   ASSERT_GE(size, 0);
   EXPECT_EQ(std::string(came.data(), static_cast<size_t>(size)), "said 6\nwrong: 7\n");
+}
+
+// Where `fd` of this process leads, until it goes.
+class Turned {
+ public:
+  Turned(int fd, int to) : fd_(fd), before_(dup(fd)) { dup2(to, fd); }
+  ~Turned() { dup2(before_.get(), fd_); }
+  Turned(const Turned&) = delete;
+  Turned& operator=(const Turned&) = delete;
+
+ private:
+  const int fd_;
+  const Descriptor before_;
+};
+
+std::string WhatCame(const Descriptor& reads) {
+  std::array<char, 256> came{};
+  const ssize_t size = read(reads.get(), came.data(), came.size());
+  return {came.data(), static_cast<size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// Of a program that runs what prints.
+TEST(StandardOutputTest, IsTheProgramsAloneWhereOthersPrint) {
+  std::array<int, 2> out{}, error{};
+  ASSERT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(error.data(), O_CLOEXEC), 0);
+  const Descriptor output_reads(out[0]), error_reads(error[0]);
+  Descriptor output_writes(out[1]), error_writes(error[1]);
+  std::fflush(stdout);
+  int code = kExitFailed;
+  {
+    const Turned standard_output(STDOUT_FILENO, output_writes.get());
+    const Turned standard_error(STDERR_FILENO, error_writes.get());
+    StandardOutput output(output_writes.get());
+    std::cout << "help\n";
+    output.LeavesPrintsToStandardError();
+    std::cout << "of a stream\n";
+    std::printf("of printf\n");
+    EXPECT_EQ(write(STDOUT_FILENO, "of write\n", 9), 9);
+    output.own() << "{}\n";
+    code = output.CodeOnceWritten(kExitDone, "test");
+    std::fflush(stdout);
+  }
+  output_writes.Close();
+  error_writes.Close();
+  EXPECT_EQ(code, kExitDone);
+  EXPECT_EQ(WhatCame(output_reads), "help\n{}\n");
+  EXPECT_EQ(WhatCame(error_reads), "of a stream\nof printf\nof write\n");
 }
 
 }  // namespace

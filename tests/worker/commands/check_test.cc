@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -179,6 +180,34 @@ TEST(CheckTest, ItTellsThatItGoesOnBeforeEachLane) {
       Check(Spec(), task, nullptr, {.gradients = 3, .goes_on = [&task] { ++task.told; }}).status();
   ASSERT_TRUE(checked.ok()) << checked;
   EXPECT_GT(task.lanes, 2 + 2 * 3);
+}
+
+// It leaves more behind with each lane, such as a list that a script appends to, and a table that
+// its first lane makes.
+class PullingRemembers final : public Pulling, public Remembers {
+ public:
+  PullingRemembers() : Pulling(Fault::kNone) {}
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
+    ++lanes_;
+    return Pulling::RunLane(input, std::move(sink));
+  }
+  std::map<std::string, std::string> Remembered() override {
+    return {{"list", std::to_string(lanes_)}, {"table", lanes_ > 0 ? "made" : "none"}};
+  }
+
+ private:
+  int lanes_ = 0;
+};
+
+TEST(CheckTest, WhatEachLaneChangesAndNobodyPutsBackIsAProblem) {
+  SetFloatEnvironment();
+  PullingRemembers task;
+  const absl::StatusOr<CheckReport> report = Check(Spec(), task, nullptr, {.remembers = &task});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->lane.changes, ElementsAre("list"));
+  EXPECT_THAT(report->problems,
+              ElementsAre(HasSubstr("changes the model's attribute 'list', which is not put")));
+  EXPECT_TRUE(report->lane.is_repeatable) << "its bits do not show it";
 }
 
 // A worker would refuse it, too, and no machine has so much.

@@ -6,6 +6,8 @@
 #include <unistd.h>
 #include <xmmintrin.h>
 
+#include <cstdio>
+#include <iostream>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -59,6 +61,10 @@ class OddTask : public Task {
 
   absl::StatusOr<LaneOutput> RunLane(const LaneInput& input, GradientSink sink) override {
     if (does_ == "throws in a lane") throw std::runtime_error("no lane");
+    if (does_ == "prints") {
+      std::cout << "printed by a stream\n";
+      std::printf("printed by printf\n");
+    }
     if (does_ == "finds bad data") return absl::DataLossError("rows.csv:7: no number");
     if (does_ == "has no memory in a lane") return absl::ResourceExhaustedError("no room for it");
     if (does_ == "rounds otherwise") _mm_setcsr(_mm_getcsr() & ~0x8040u);

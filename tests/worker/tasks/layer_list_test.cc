@@ -74,7 +74,7 @@ TEST(LayerList, AnEmbeddingTakesWholeNumbers) {
 
 TEST(LayerList, WhatIsWrongIsNamedByItsPath) {
   const struct {
-    const char* json;
+    std::string json;
     const char* says;
   } cases[] = {
       {"{}", "parameters.layers: {} is no list of layers"},
@@ -105,6 +105,8 @@ TEST(LayerList, WhatIsWrongIsNamedByItsPath) {
       {R"([{"parallel": [["relu"], [{"linear": 5}]]}])",
        "layers[0]: parallel: branch 1 makes 3 × 32 × 5, and branch 0 3 × 32 × 32; they must be"},
       {R"([{"parallel": [["relu"]]}])", "is no list of two lists of layers or more"},
+      {absl::StrCat(R"([{"parallel": [[")", std::string(5000, 'x'), R"("]]}])"),
+       "xxx... is no list of two lists of layers or more"},
       {R"([{"parallel": {"branches": [[], []], "join": "mean"}}])",
        "layers[0].parallel.join: \"mean\" is not known; allowed: sum, concatenate"},
       {R"([{"parallel": [[], ["relu", "rely"]]}])", "layers[0].parallel[1][1]: 'rely' is no"},
@@ -142,13 +144,16 @@ TEST(LayerList, LevelsAndLayersAreBounded) {
       layers = absl::StrCat(form.begin, layers, form.end);
     EXPECT_THAT(ErrorInJob(layers), HasSubstr("\"many\" is not allowed")) << "all levels are read";
     const std::string error = ErrorInJob(absl::StrCat(form.begin, layers, form.end));
-    EXPECT_THAT(error, HasSubstr(": more than 32 levels of layers")) << form.begin;
+    EXPECT_THAT(error, HasSubstr(": layers nest in more than the 32 levels that are allowed"))
+        << form.begin;
+    // In its middle it is cut between two names.
+    EXPECT_THAT(error, testing::ContainsRegex("[]ls]\\.\\.\\.(residual|parallel|layers|branches)"));
     EXPECT_THAT(error, testing::StartsWith("parameters.layers[0].")) << form.begin;
     EXPECT_LT(error.size(), 200U) << "its path is one that people can read: " << error;
   }
   std::string wide = "[\"relu\"";
   for (int i = 0; i < 4096; ++i) absl::StrAppend(&wide, ",\"relu\"");
-  EXPECT_THAT(ErrorOf(wide + "]"), HasSubstr("more than 4096 layers"));
+  EXPECT_THAT(ErrorOf(wide + "]"), HasSubstr("more than the 4096 layers that are allowed"));
 }
 
 // Each is told with all that the reader takes, and its bounds are those that it is held to.

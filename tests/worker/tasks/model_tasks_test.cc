@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -19,6 +20,7 @@
 #include "tests/lib/data/written_files.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/tasks/layers.h"
+#include "worker/tasks/remembers.h"
 #include "worker/tasks/torchscript.h"
 
 namespace muster::worker {
@@ -115,6 +117,10 @@ std::string Net(const std::string& forward, at::Tensor weight = at::full({3, 4},
   net.register_buffer("mean", at::zeros({4}));
   net.register_parameter("scale", at::full({4}, 2.0), false);
   net.register_attribute("training", c10::BoolType::get(), true);
+  net.register_attribute("passes", c10::IntType::get(), int64_t{0});
+  net.register_attribute("kept", c10::ListType::ofTensors(), c10::List<at::Tensor>());
+  net.register_attribute("sums", c10::ListType::ofTensors(),
+                         c10::List<at::Tensor>({at::zeros({4})}));
   net.define(forward);
   return Saved(net);
 }
@@ -148,6 +154,37 @@ TEST_F(ModelTasksTest, AScriptIsBoundToTheFlatSpaceAndItsLanesArePure) {
       EXPECT_EQ(rig.parameters().span()[at], 0.25F) << "it begins as it was saved";
       EXPECT_NE(result.span()[at], 0);
     }
+  }
+}
+
+// The attributes that differ after one more lane.
+std::vector<std::string> ChangedByALane(LaneRig& rig) {
+  auto& remembers = dynamic_cast<Remembers&>(rig.task());
+  FlatMemory result = rig.Memory();
+  const std::map<std::string, std::string> before = remembers.Remembered();
+  EXPECT_TRUE(rig.Run({0, 1, 2}, 5, result).ok());
+  std::vector<std::string> changed;
+  for (const auto& [name, hash] : remembers.Remembered())
+    if (before.at(name) != hash) changed.push_back(name);
+  return changed;
+}
+
+TEST_F(ModelTasksTest, WhatAScriptRemembersBesideItsTensorsIsTold) {
+  LaneRig clean(Script(Net(kForward)));
+  EXPECT_THAT(ChangedByALane(clean), testing::IsEmpty()) << "its buffer is put back";
+  EXPECT_THAT(dynamic_cast<Remembers&>(clean.task()).Remembered(),
+              testing::UnorderedElementsAre(testing::Key("passes"), testing::Key("kept"),
+                                            testing::Key("sums")));
+  const struct {
+    const char* does;
+    const char* changes;
+  } cases[] = {{"    self.passes = self.passes + 1\n", "passes"},
+               {"    self.kept.append(torch.zeros([4]))\n", "kept"},
+               {"    self.sums[0].add_(1.0)\n", "sums"}};
+  for (const auto& row : cases) {
+    LaneRig rig(Script(Net(absl::StrCat("def forward(self, x):\n", row.does,
+                                        "    return self.inner.forward(x) * self.scale\n"))));
+    EXPECT_THAT(ChangedByALane(rig), testing::ElementsAre(row.changes)) << row.does;
   }
 }
 
