@@ -155,10 +155,14 @@ class Table {
     CsvRows rows(text, data_.delimiter[0], BeginOf(text));
     std::vector<size_t> places;  // of the columns that are used, in the file
     size_t width = 0;
+    const uint64_t rows_before = rows_;
     while (true) {
       const absl::StatusOr<bool> more = rows.Next();
       if (!more.ok()) return Prefix(file.name(), more.status());
-      if (!*more) return absl::OkStatus();
+      if (!*more) {
+        if (rows_ > rows_before) rows_of_files_.emplace_back(file.name(), rows_ - rows_before);
+        return absl::OkStatus();
+      }
       if (places.empty()) {
         width = rows.cells().size();
         MUSTER_ASSIGN_OR_RETURN(places, Find(file, Header(rows.cells())));
@@ -187,10 +191,17 @@ class Table {
         {HeldSource("the rows of CSV", std::move(inputs_), std::move(check), std::move(memory_)), 0,
          rows_, static_cast<uint64_t>(input.Bytes())}));
     if (!has_label()) return arrays;
+    // One part for each file, so that a label's place is known.
     const DataField label{"label", TypeOf(inputs), {}};
-    MUSTER_RETURN_IF_ERROR(AddPart(arrays, label, false,
-                                   {MemorySource("the labels of CSV", std::move(labels_)), 0, rows_,
-                                    static_cast<uint64_t>(label.Bytes())}));
+    const auto label_bytes = static_cast<uint64_t>(label.Bytes());
+    uint64_t first = 0;
+    for (const auto& [file, rows] : rows_of_files_) {
+      SourcePtr labels =
+          MemorySource(file, labels_.substr(first * label_bytes, rows * label_bytes));
+      MUSTER_RETURN_IF_ERROR(
+          AddPart(arrays, label, false, {std::move(labels), 0, rows, label_bytes}));
+      first += rows;
+    }
     return arrays;
   }
 
@@ -452,6 +463,7 @@ class Table {
   std::string inputs_, labels_;
   uint64_t row_bytes_ = 0;  // of inputs and label
   uint64_t rows_ = 0;
+  std::vector<std::pair<std::string, uint64_t>> rows_of_files_;  // of those that have some
 };
 
 absl::Status CheckDelimiter(const DataSpec& data) {
