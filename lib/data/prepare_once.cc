@@ -103,6 +103,7 @@ class FolderHash {
     stamps_.Update(
         BytesOf(absl::StrCat(line, stamp.inode, " ", stamp.modified, " ", stamp.changed, "\n")));
     may_change_unseen_ = may_change_unseen_ || MayChangeUnseen({stamp}, now_);
+    DataGoesOn();
     if (reads_ == Reads::kNothing) return absl::OkStatus();
     hash_.Update(BytesOf(line));
     return AddBytes(path);
