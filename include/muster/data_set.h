@@ -81,6 +81,8 @@ class DataSet {
   // `ids` are asked for alone.
   virtual absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                                 size_t first) const = 0;
+  // Where a sample lies, for people: "a.npy: row 7 (from 0)"; empty: that is not known.
+  virtual std::string PlaceOf(uint64_t /*id*/) const { return ""; }
 
   absl::StatusOr<Batch> Read(int64_t epoch, absl::Span<const uint64_t> ids) const;
 };

@@ -40,13 +40,18 @@ class PlacedArray {
   const DataField& field() const { return array_.field; }
   const std::vector<ArrayPart>& parts() const { return array_.parts; }
 
+  std::string PlaceOf(uint64_t row) const {
+    const size_t p = PartOf(row);
+    return absl::StrCat(array_.parts[p].source->name(), ": row ", row - first_rows_[p],
+                        " (from 0)");
+  }
+
   // Rows side by side; each is below Rows(). Part by part, so that a file is opened once for all.
   absl::Status ReadRows(absl::Span<const uint64_t> rows, absl::Span<std::byte> into) const {
     const auto row_bytes = static_cast<size_t>(array_.field.Bytes());
     std::vector<std::pair<size_t, Piece>> pieces;  // with the part of each
     for (size_t i = 0; i < rows.size(); ++i) {
-      const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), rows[i]);
-      const size_t p = static_cast<size_t>(after - first_rows_.begin()) - 1;
+      const size_t p = PartOf(rows[i]);
       const ArrayPart& part = array_.parts[p];
       pieces.push_back({p,
                         {part.offset + (rows[i] - first_rows_[p]) * part.stride,
@@ -105,6 +110,11 @@ class PlacedArray {
   }
 
  private:
+  size_t PartOf(uint64_t row) const {
+    const auto after = std::upper_bound(first_rows_.begin(), first_rows_.end(), row);
+    return static_cast<size_t>(after - first_rows_.begin()) - 1;
+  }
+
   // Some of these rows are bad.
   absl::Status HashOneByOne(const ArrayPart& part, uint64_t first, uint64_t rows,
                             Sha256& hash) const {
@@ -132,6 +142,10 @@ class ArraySet final : public StoredDataSet {
 
   const std::vector<DataField>& Fields() const override { return fields_; }
   uint64_t Samples() const override { return rows_; }
+  // Its label's, where there is one.
+  std::string PlaceOf(uint64_t id) const override {
+    return id < rows_ ? arrays_.back().PlaceOf(id) : "";
+  }
 
   uint64_t BytesToHash() const override {
     uint64_t bytes = 0;

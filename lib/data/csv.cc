@@ -8,6 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -102,6 +104,23 @@ class Classes {
   bool themselves_ = false;
 };
 
+// Where columns stand, by their names, which outlive it: of thousands none is looked for one by
+// one.
+struct PlacesOfName {
+  size_t first = 0;
+  bool is_twice = false;
+};
+using Places = absl::flat_hash_map<absl::string_view, PlacesOfName>;
+
+Places PlacesOf(const std::vector<std::string>& names) {
+  Places places;
+  places.reserve(names.size());
+  for (size_t i = 0; i < names.size(); ++i)
+    if (const auto [at, is_new] = places.try_emplace(names[i], PlacesOfName{i}); !is_new)
+      at->second.is_twice = true;
+  return places;
+}
+
 // The columns that are used, of all files: inputs in their order, and the label last.
 class Table {
  public:
@@ -138,10 +157,14 @@ class Table {
     CsvRows rows(text, data_.delimiter[0], BeginOf(text));
     std::vector<size_t> places;  // of the columns that are used, in the file
     size_t width = 0;
+    const uint64_t rows_before = rows_;
     while (true) {
       const absl::StatusOr<bool> more = rows.Next();
       if (!more.ok()) return Prefix(file.name(), more.status());
-      if (!*more) return absl::OkStatus();
+      if (!*more) {
+        if (rows_ > rows_before) rows_of_files_.emplace_back(file.name(), rows_ - rows_before);
+        return absl::OkStatus();
+      }
       if (places.empty()) {
         width = rows.cells().size();
         MUSTER_ASSIGN_OR_RETURN(places, Find(file, Header(rows.cells())));
@@ -170,10 +193,17 @@ class Table {
         {HeldSource("the rows of CSV", std::move(inputs_), std::move(check), std::move(memory_)), 0,
          rows_, static_cast<uint64_t>(input.Bytes())}));
     if (!has_label()) return arrays;
+    // One part for each file, so that a label's place is known.
     const DataField label{"label", TypeOf(inputs), {}};
-    MUSTER_RETURN_IF_ERROR(AddPart(arrays, label, false,
-                                   {MemorySource("the labels of CSV", std::move(labels_)), 0, rows_,
-                                    static_cast<uint64_t>(label.Bytes())}));
+    const auto label_bytes = static_cast<uint64_t>(label.Bytes());
+    uint64_t first = 0;
+    for (const auto& [file, rows] : rows_of_files_) {
+      SourcePtr labels =
+          MemorySource(file, labels_.substr(first * label_bytes, rows * label_bytes));
+      MUSTER_RETURN_IF_ERROR(
+          AddPart(arrays, label, false, {std::move(labels), 0, rows, label_bytes}));
+      first += rows;
+    }
     return arrays;
   }
 
@@ -182,8 +212,7 @@ class Table {
   bool IsLabel(size_t column) const { return has_label() && column + 1 == names_.size(); }
 
   // Inputs stand in one array, so that one column of numbers makes all of them reals.
-  bool IsWhole(size_t column) const {
-    if (IsLabel(column)) return is_class_[column];
+  bool InputIsWhole() const {
     return std::all_of(is_class_.begin(), is_class_.end() - (has_label() ? 1 : 0),
                        [](bool is_class) { return is_class; });
   }
@@ -238,10 +267,11 @@ class Table {
   absl::StatusOr<std::vector<size_t>> Find(const ByteSource& file,
                                            const std::vector<std::string>& header) {
     if (names_.empty()) MUSTER_RETURN_IF_ERROR(Choose(header));
+    const Places in_file = PlacesOf(header);
     std::vector<size_t> places;
     for (size_t i = 0; i < names_.size(); ++i) {
-      const auto found = std::find(header.begin(), header.end(), names_[i]);
-      if (found == header.end())
+      const auto found = in_file.find(names_[i]);
+      if (found == in_file.end())
         return absl::FailedPreconditionError(absl::StrCat(
             IsLabel(i) ? "data.label" : "data.columns", ": ", file.name(), " has no column '",
             names_[i], "'; it has: ",
@@ -249,9 +279,9 @@ class Table {
                 header.begin(),
                 header.begin() + static_cast<std::ptrdiff_t>(std::min<size_t>(header.size(), 20)),
                 ", ")));
-      if (std::find(found + 1, header.end(), names_[i]) != header.end())
+      if (found->second.is_twice)
         return Bad(file, absl::StrCat("two columns are called '", names_[i], "'"));
-      places.push_back(static_cast<size_t>(found - header.begin()));
+      places.push_back(found->second.first);
     }
     return places;
   }
@@ -261,35 +291,37 @@ class Table {
     std::erase(names_, data_.label);
     if (has_label()) names_.push_back(data_.label);
     if (trained_ != nullptr) names_ = trained_->names_;
-    for (const std::string& name : names_)
-      is_class_.push_back(std::find(data_.classes.begin(), data_.classes.end(), name) !=
-                          data_.classes.end());
+    const absl::flat_hash_set<absl::string_view> classes(data_.classes.begin(),
+                                                         data_.classes.end());
+    for (const std::string& name : names_) is_class_.push_back(classes.contains(name));
+    const Places used = PlacesOf(names_);
     for (const std::string& name : data_.classes)
-      if (std::find(names_.begin(), names_.end(), name) == names_.end())
+      if (!used.contains(name))
         return absl::FailedPreconditionError(
             absl::StrCat("data.classes: '", name, "' is no column that is used"));
-    MUSTER_RETURN_IF_ERROR(TakeTypes());
+    MUSTER_RETURN_IF_ERROR(TakeTypes(used));
     named_.resize(names_.size());
+    const bool input_is_whole = InputIsWhole();
     for (size_t i = 0; i < names_.size(); ++i) {
-      is_whole_.push_back(IsWhole(i));
+      is_whole_.push_back(IsLabel(i) ? is_class_[i] : input_is_whole);
       row_bytes_ += static_cast<uint64_t>(BytesOfElement(TypeOf(i)));
     }
     return absl::OkStatus();
   }
 
   // Cells are texts: what a type says of them is which numbers they may be.
-  absl::Status TakeTypes() {
+  absl::Status TakeTypes(const Places& used) {
     declared_whole_.resize(names_.size());
     for (const auto& [name, type] : data_.types) {
       const auto bad = [&, of = name](absl::string_view why) {
         return absl::FailedPreconditionError(absl::StrCat("data.types: '", of, "' ", why));
       };
-      const auto found = std::find(names_.begin(), names_.end(), name);
-      if (found == names_.end()) return bad("is no column that is used");
+      const auto found = used.find(name);
+      if (found == used.end()) return bad("is no column that is used");
       if (type != TensorType::kFloat32 && type != TensorType::kInt64)
         return bad(absl::StrCat("is a column of CSV, which is float32 or int64, and never ",
                                 NameOf(type)));
-      const auto column = static_cast<size_t>(found - names_.begin());
+      const size_t column = found->second.first;
       if (is_class_[column]) return bad("stands in data.classes, so that its cells are names");
       declared_whole_[column] = type == TensorType::kInt64;
     }
@@ -433,6 +465,7 @@ class Table {
   std::string inputs_, labels_;
   uint64_t row_bytes_ = 0;  // of inputs and label
   uint64_t rows_ = 0;
+  std::vector<std::pair<std::string, uint64_t>> rows_of_files_;  // of those that have some
 };
 
 absl::Status CheckDelimiter(const DataSpec& data) {

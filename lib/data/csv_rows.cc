@@ -29,6 +29,9 @@ absl::StatusOr<bool> CsvRows::Next() {
   line_ = next_line_;
   MUSTER_RETURN_IF_ERROR(NextCell());
   while (!AtEnd() && text_[at_] == delimiter_) {
+    if (cells_.size() == kMostCells)
+      return absl::DataLossError(absl::StrCat("line ", line_, " (byte ", begin_,
+                                              "): has more than ", kMostCells, " cells"));
     ++at_;
     MUSTER_RETURN_IF_ERROR(NextCell());
   }

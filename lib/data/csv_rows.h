@@ -12,6 +12,8 @@
 
 namespace muster {
 
+inline constexpr size_t kMostCells = size_t{1} << 20;  // of a row
+
 // Lines end in "\n" or "\r\n". A cell that begins with a quotation mark ends with the next single
 // one and may hold anything; two of them there stand for one. Empty lines are no rows.
 class CsvRows {
@@ -20,7 +22,8 @@ class CsvRows {
   CsvRows(absl::string_view text, char delimiter, size_t begin)
       : text_(text), delimiter_(delimiter), at_(begin) {}
 
-  // False: there is no further row. kDataLoss: the text is no CSV; the message names the line.
+  // False: there is no further row. kDataLoss: the text is no CSV, or a row has more than
+  // kMostCells cells; the message names the line.
   absl::StatusOr<bool> Next();
 
   // Of the row that Next found, until it is called again.

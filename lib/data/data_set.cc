@@ -31,6 +31,7 @@ class WithLeftOut final : public DataSet {
   uint64_t Samples() const override { return set_->Samples(); }
   std::string ContentHash() const override { return set_->ContentHash(); }
   std::string LeftOut() const override { return left_out_; }
+  std::string PlaceOf(uint64_t id) const override { return set_->PlaceOf(id); }
   absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
     return set_->ReadInto(epoch, ids, batch, first);

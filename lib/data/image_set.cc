@@ -38,6 +38,9 @@ class ImageSet final : public StoredDataSet {
 
   const std::vector<DataField>& Fields() const override { return fields_; }
   uint64_t Samples() const override { return images_.size(); }
+  std::string PlaceOf(uint64_t id) const override {
+    return id < images_.size() ? images_[id].source->name() : "";
+  }
   const std::vector<EncodedImage>* Encoded() const override { return &images_; }
 
   uint64_t BytesToHash() const override {

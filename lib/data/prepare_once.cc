@@ -43,13 +43,19 @@ constexpr int kMostLevels = 64;
 constexpr int kMostTimesBad = 3;
 constexpr char kLock[] = ".lock";
 constexpr char kMaking[] = ".making";
+constexpr char kHash[] = "hash";
+constexpr char kStamps[] = "stamps";
 
 // ---- the bytes of a folder
 
-// Of all below it, which is only files and folders; with `syncs` they survive a loss of power.
+enum class Reads { kNothing, kBytes, kBytesAndSyncs };  // synced: they survive a loss of power
+
+// Of all below it, which is only files and folders.
 class FolderHash {
  public:
-  explicit FolderHash(bool syncs) : syncs_(syncs), piece_(kPieceBytes) {}
+  // `now`: nanoseconds since 1970, at the latest when the first file is looked at.
+  FolderHash(Reads reads, int64_t now)
+      : reads_(reads), now_(now), piece_(reads == Reads::kNothing ? 0 : kPieceBytes) {}
 
   absl::Status AddFolder(const fs::path& folder, const std::string& below, int level = 0) {
     if (level > kMostLevels)
@@ -61,19 +67,26 @@ class FolderHash {
     if (error) return ReadError(error.value(), "list", folder.string());
     for (const std::string& name : names)
       MUSTER_RETURN_IF_ERROR(Add(folder / name, below.empty() ? name : below + "/" + name, level));
-    return syncs_ ? SyncDirectory(folder.string()) : absl::OkStatus();
+    return syncs() ? SyncDirectory(folder.string()) : absl::OkStatus();
   }
 
   size_t files() const { return files_; }
   std::string HexFinish() { return hash_.HexFinish(); }
+  // Of what the system says of the files, in place of their bytes.
+  std::string StampsHexFinish() { return stamps_.HexFinish(); }
+  bool may_change_unseen() const { return may_change_unseen_; }
 
  private:
+  bool syncs() const { return reads_ == Reads::kBytesAndSyncs; }
+
   absl::Status Add(const fs::path& path, const std::string& below, int level) {
     std::error_code error;
     const fs::file_status status = fs::symlink_status(path, error);
     if (error) return ReadError(error.value(), "look at", path.string());
     if (fs::is_directory(status)) {
-      Line("folder", below, 0);
+      const std::string line = Line("folder", below, 0);
+      hash_.Update(BytesOf(line));
+      stamps_.Update(BytesOf(line));
       return AddFolder(path, below, level + 1);
     }
     if (!fs::is_regular_file(status))
@@ -82,12 +95,22 @@ class FolderHash {
     return AddFile(path, below);
   }
 
+  // Looked at before it is read, so that a change meanwhile is one that is seen later.
   absl::Status AddFile(const fs::path& path, const std::string& below) {
-    MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path.string(), O_RDONLY));
-    struct stat there {};
-    if (fstat(file.get(), &there) != 0) return FileError(errno, "look at", path.string());
+    MUSTER_ASSIGN_OR_RETURN(const FileStamp stamp, StampOf(path.string(), below));
     ++files_;
-    Line("file", below, there.st_size);
+    const std::string line = Line("file", below, stamp.bytes);
+    stamps_.Update(
+        BytesOf(absl::StrCat(line, stamp.inode, " ", stamp.modified, " ", stamp.changed, "\n")));
+    may_change_unseen_ = may_change_unseen_ || MayChangeUnseen({stamp}, now_);
+    DataGoesOn();
+    if (reads_ == Reads::kNothing) return absl::OkStatus();
+    hash_.Update(BytesOf(line));
+    return AddBytes(path);
+  }
+
+  absl::Status AddBytes(const fs::path& path) {
+    MUSTER_ASSIGN_OR_RETURN(const Descriptor file, OpenRegularFile(path.string(), O_RDONLY));
     while (true) {
       const ssize_t got = read(file.get(), piece_.data(), piece_.size());
       if (got < 0 && errno == EINTR) continue;
@@ -96,18 +119,20 @@ class FolderHash {
       hash_.Update({piece_.data(), static_cast<size_t>(got)});
       DataGoesOn();
     }
-    return !syncs_ || fsync(file.get()) == 0 ? absl::OkStatus()
-                                             : FileError(errno, "sync", path.string());
+    return !syncs() || fsync(file.get()) == 0 ? absl::OkStatus()
+                                              : FileError(errno, "sync", path.string());
   }
 
-  void Line(absl::string_view kind, const std::string& below, int64_t bytes) {
-    hash_.Update(BytesOf(absl::StrCat(kind, " ", below.size(), ":", below, " ", bytes, "\n")));
+  static std::string Line(absl::string_view kind, const std::string& below, uint64_t bytes) {
+    return absl::StrCat(kind, " ", below.size(), ":", below, " ", bytes, "\n");
   }
 
-  const bool syncs_;
+  const Reads reads_;
+  const int64_t now_;
   std::vector<std::byte> piece_;
-  Sha256 hash_;
+  Sha256 hash_, stamps_;
   size_t files_ = 0;
+  bool may_change_unseen_ = false;
 };
 
 absl::Status RemoveAll(const std::string& path) {
@@ -145,8 +170,8 @@ class Place {
     if (absl::IsAborted(lock.status())) return nullptr;
     MUSTER_RETURN_IF_ERROR(lock.status());
     if (!IsLockAt(*lock, at_ + kLock) || access(at_.c_str(), F_OK) != 0) return nullptr;
-    const std::optional<std::string> hash = FindKeptHash(at_, "hash");
-    if (!hash || !IsAsItWas(*hash)) {
+    const std::optional<std::string> hash = FindKeptHash(at_, kHash);
+    if (!hash || !(IsUntouched() || IsAsItWas(*hash))) {
       is_bad_ = true;
       ++times_bad_;
       return nullptr;
@@ -161,10 +186,22 @@ class Place {
                                                   std::move(lock));
   }
 
+  // No file has changed since its bytes were hashed, by what the system says of it.
+  bool IsUntouched() const {
+    if (options_.verifies) return false;
+    const std::optional<std::string> kept = FindKeptHash(at_, kStamps);
+    FolderHash now(Reads::kNothing, options_.now);
+    return kept && now.AddFolder(Files(at_), "").ok() && now.StampsHexFinish() == *kept;
+  }
+
   bool IsAsItWas(const std::string& hash) const {
-    if (!options_.verifies) return true;
-    FolderHash now(/*syncs=*/false);
-    return now.AddFolder(Files(at_), "").ok() && now.HexFinish() == hash;
+    FolderHash now(Reads::kBytes, options_.now);
+    if (!now.AddFolder(Files(at_), "").ok() || now.HexFinish() != hash) return false;
+    // Others that share the lock write the same. What cannot be kept is read again.
+    if (!now.may_change_unseen())
+      KeepHash(at_, kStamps, now.StampsHexFinish(), "what the system said of the files")
+          .IgnoreError();
+    return true;
   }
 
   absl::StatusOr<PreparedPtr> TryToMake() {
@@ -178,35 +215,37 @@ class Place {
     const bool is_there = access(at_.c_str(), F_OK) == 0;
     if (is_there && !is_bad_) return nullptr;  // somebody was faster; look at it as others do
     is_bad_ = false;
+    // Before anything that takes time, so that nobody reads what one that was killed has said.
+    Saying saying(&*lock, options_.told);
     MUSTER_RETURN_IF_ERROR(RemoveAll(at_ + kMaking));
     if (is_there) {
       MUSTER_RETURN_IF_ERROR(Rename(at_, at_ + kMaking));
       MUSTER_RETURN_IF_ERROR(RemoveAll(at_ + kMaking));
     }
-    absl::StatusOr<std::string> hash = Make(*lock);
+    absl::StatusOr<std::string> hash = Make(saying);
     if (!hash.ok()) {
       RemoveAll(at_ + kMaking).IgnoreError();
       unlink((at_ + kLock).c_str());
       return hash.status();
     }
+    saying.Clear();
     MUSTER_RETURN_IF_ERROR(LetShare(*lock, at_ + kLock));
     return Used(*std::move(lock), *std::move(hash), false);
   }
 
-  absl::StatusOr<std::string> Make(const Descriptor& lock) const {
+  absl::StatusOr<std::string> Make(Saying& saying) const {
     const std::string making = at_ + kMaking;
     MUSTER_RETURN_IF_ERROR(MakeDirectories(Files(making)));
-    Saying saying(&lock, options_.told);
     MUSTER_RETURN_IF_ERROR(options_.make(
         Files(making), [&](double share, const std::string& what) { saying.Say(share, what); }));
     saying.Say(1, "writes it to the disk");
-    FolderHash made(/*syncs=*/true);
+    FolderHash made(Reads::kBytesAndSyncs, options_.now);
     MUSTER_RETURN_IF_ERROR(made.AddFolder(Files(making), ""));
     if (made.files() == 0)
       return absl::FailedPreconditionError("nothing was prepared: it has left its folder empty");
     std::string hash = made.HexFinish();
     MUSTER_RETURN_IF_ERROR(ReplaceFile(
-        making + "/hash",
+        absl::StrCat(making, "/", kHash),
         absl::StrCat(hash, "\n", Cut(options_.about, kMostAboutBytes - 2 * kHashDigits), "\n")));
     MUSTER_RETURN_IF_ERROR(Rename(making, at_));
     MUSTER_RETURN_IF_ERROR(SyncDirectory(options_.folders));

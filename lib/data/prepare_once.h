@@ -6,7 +6,9 @@
 //
 //   NAME.lock      held by whoever makes NAME, shared by who uses it; holds what the maker says
 //   NAME.making/   what is made
-//   NAME/files/    what was made; NAME/hash is that of its bytes
+//   NAME/files/    what was made
+//   NAME/hash      that of its bytes
+//   NAME/stamps    a hash of what the system said of its files when their bytes were hashed
 #pragma once
 
 #include <cstddef>
@@ -18,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "lib/base/descriptor.h"
 #include "lib/data/kept_hash.h"
 
@@ -68,11 +71,14 @@ class PreparedFolder {
 using PreparedPtr = std::shared_ptr<const PreparedFolder>;
 
 struct PrepareOnceOptions {
-  std::string folders;   // made where it is missing
-  std::string name;      // of the folder: letters and digits
-  std::string about;     // a line for people: what it is of
-  bool verifies = true;  // of a folder that is there, all bytes are read and hashed again
-  size_t keeps = 8;      // folders, those that were used last; others go unless they are used now
+  std::string folders;  // made where it is missing
+  std::string name;     // of the folder: letters and digits
+  std::string about;    // a line for people: what it is of
+  // Of a folder that is there, all bytes are read and hashed again; else only where a file is not
+  // as it was when its bytes were read, or was so fresh then that it could change unseen.
+  bool verifies = true;
+  int64_t now = absl::GetCurrentTimeNanos();  // nanoseconds since 1970
+  size_t keeps = 8;  // folders, those that were used last; others go unless they are used now
   // Makes it, in `files`, which is empty. `progress` may be called by any thread, and often.
   std::function<absl::Status(const std::string& files,
                              const std::function<void(double, const std::string&)>& progress)>

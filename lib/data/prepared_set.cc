@@ -119,6 +119,7 @@ class PreparedSet final : public DataSet {
   uint64_t Samples() const override { return stored_->Samples(); }
   std::string ContentHash() const override { return stored_->ContentHash(); }
   std::string LeftOut() const override { return stored_->LeftOut(); }
+  std::string PlaceOf(uint64_t id) const override { return stored_->PlaceOf(id); }
 
   absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {
@@ -184,6 +185,9 @@ class SetPart final : public DataSet {
   uint64_t Samples() const override { return ids_.size(); }
   std::string ContentHash() const override { return whole_->ContentHash(); }
   std::string LeftOut() const override { return whole_->LeftOut(); }
+  std::string PlaceOf(uint64_t id) const override {
+    return id < ids_.size() ? whole_->PlaceOf(ids_[id]) : "";
+  }
 
   absl::Status ReadInto(int64_t epoch, absl::Span<const uint64_t> ids, Batch& batch,
                         size_t first) const override {

@@ -1,10 +1,12 @@
 #include "lib/data/so_far_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <thread>
 
@@ -53,11 +55,18 @@ void Saying::Write(const PreparedSoFar& so_far) const {
   if (pwrite(lock_->get(), line.data(), line.size(), 0) < 0) return;
 }
 
+void Saying::Clear() const {
+  if (lock_ != nullptr && ftruncate(lock_->get(), 0) != 0) return;  // as of Write
+}
+
 PreparedSoFar HeardAt(const std::string& lock_path) {
   const absl::StatusOr<Descriptor> file = OpenRegularFile(lock_path, O_RDONLY);
   std::array<char, kSoFarBytes> line{};
   const ssize_t got = file.ok() ? pread(file->get(), line.data(), line.size(), 0) : 0;
-  return SoFarOf({line.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
+  PreparedSoFar heard = SoFarOf({line.data(), static_cast<size_t>(std::max<ssize_t>(got, 0))});
+  const bool is_gone = kill(static_cast<pid_t>(heard.maker), 0) != 0 && errno == ESRCH;
+  if (is_gone) heard.maker = 0;
+  return heard;
 }
 
 absl::Status WaitForOther(const std::function<absl::StatusOr<bool>()>& look,

@@ -23,6 +23,8 @@ class Saying {
          PreparedSoFar begins = {});
   // Five times a second at most.
   void Say(double share, absl::string_view what);
+  // What was written, before others may have the lock: it is nothing that goes on then.
+  void Clear() const;
 
  private:
   void Write(const PreparedSoFar& so_far) const;
@@ -34,7 +36,8 @@ class Saying {
   std::optional<std::chrono::steady_clock::time_point> said_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What the one who holds it said last; its `is_ours` is false.
+// What the one who holds it said last; its `is_ours` is false. A process that is not on this
+// machine any more is not named: its lock is another's by now, or that of another machine.
 PreparedSoFar HeardAt(const std::string& lock_path);
 
 struct WhileWaiting {

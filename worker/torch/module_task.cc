@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "lib/base/hash.h"
@@ -10,6 +12,7 @@
 #include "lib/task/checks.h"
 #include "worker/torch/flat_module.h"
 #include "worker/torch/numerics.h"
+#include "worker/torch/row_of_batch.h"
 #include "worker/torch/sync_layers.h"
 
 namespace muster::torch {
@@ -167,17 +170,28 @@ absl::StatusOr<LaneOutput> AnyModuleTask::RunLane(const LaneInput& input, Gradie
                          },
                      .left_out = [&] { return batch.left_out; }});
   parts_->idle.push_back(net);
+  if (!output.ok()) return WithSample(output.status(), input.samples, batch.left_out);
   return output;
+}
+
+absl::Status AnyModuleTask::WithSample(const absl::Status& status,
+                                       absl::Span<const uint64_t> samples,
+                                       absl::Span<const uint32_t> left_out) const {
+  const std::optional<uint64_t> sample = worker::SampleOf(status, samples, left_out);
+  if (!sample) return status;
+  const std::string place = PlaceOf(*sample);
+  return Prefix(absl::StrCat("sample ", *sample, place.empty() ? "" : ": ", place), status);
 }
 
 absl::StatusOr<std::vector<TaskMetricSum>> AnyModuleTask::Evaluate(
     absl::Span<const uint64_t> samples, absl::Span<const float> parameters) {
   MUSTER_RETURN_IF_ERROR(CheckSamples(samples, SampleCount()));
   std::vector<TaskMetricSum> sums(Metrics().size());
-  MUSTER_RETURN_IF_ERROR(parts_->first.flat.Evaluate(parameters, [&] {
+  const absl::Status measured = parts_->first.flat.Evaluate(parameters, [&] {
     const Batch batch = MakeBatch(IdsOf(samples));
     if (!AllAreLeftOut(batch)) sums = MeasureOf(batch);
-  }));
+  });
+  MUSTER_RETURN_IF_ERROR(WithSample(measured, samples, {}));
   return sums;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/torch/flat_module.h"
+#include "worker/torch/row_of_batch.h"
 
 namespace muster::torch {
 namespace {
@@ -176,10 +177,13 @@ NamedLoss::Pair NamedLoss::Fitting(const at::Tensor& output, const at::Tensor& l
   const at::Tensor is_wrong =
       classes.ne(kLeftOut).logical_and(classes.lt(0).logical_or(classes.ge(output.size(1))));
   if (is_wrong.any().item<bool>())
-    throw TaskError(absl::DataLossError(absl::StrCat(
-        "label ", classes.masked_select(is_wrong)[0].item<int64_t>(),
-        " is no class of a model that tells ", output.size(1), " apart: its classes are 0 to ",
-        output.size(1) - 1, "; look at the labels, or let the model tell more apart")));
+    throw TaskError(worker::AboutRow(
+        absl::DataLossError(absl::StrCat(
+            "label ", classes.masked_select(is_wrong)[0].item<int64_t>(),
+            " is no class of a model that tells ", output.size(1), " apart: its classes are 0 to ",
+            output.size(1) - 1, "; look at the labels, or let the model tell more apart")),
+        static_cast<uint64_t>(is_wrong.nonzero()[0][0].item<int64_t>()),
+        static_cast<uint64_t>(classes.size(0))));
   return {output, classes};
 }
 

@@ -83,6 +83,13 @@ class AnyModuleTask : public Task, public Evaluates, public Syncs {
                             const Batch& batch) = 0;
   virtual int64_t WeightOf(const Batch& batch) const = 0;
   virtual std::vector<TaskMetricSum> MeasureOf(const Batch& batch) = 0;
+  // Where a sample lies, for people, as DataSet::PlaceOf; empty: that is not known.
+  virtual std::string PlaceOf(uint64_t /*sample*/) const { return ""; }
+
+  // An error about one row of a batch of these samples, with that one's number and place; others
+  // as they are. Those at the positions `left_out` are in no row.
+  absl::Status WithSample(const absl::Status& status, absl::Span<const uint64_t> samples,
+                          absl::Span<const uint32_t> left_out) const;
 
   // Runs `work` with these parameters and buffers, in evaluation mode and without gradients: for
   // whoever is a Generates, too.
@@ -222,6 +229,7 @@ class DataModuleTask : public ModuleTask<Holder>, public ReadsAhead {
   LaneBatch BatchOf(const LaneInput& input, const at::Tensor&) final {
     return batches_->Take(input.epoch, input.samples);
   }
+  std::string PlaceOf(uint64_t sample) const final { return batches_->set().PlaceOf(sample); }
 
   const std::unique_ptr<DataBatches> batches_;
 };

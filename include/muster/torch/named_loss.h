@@ -98,14 +98,23 @@ class NamedLossTask : public DataModuleTask<Holder> {
   // from it; throws TaskError.
   void TryOutput() {
     Tensors batch;
+    std::vector<uint64_t> ids;
     const auto samples = static_cast<int64_t>(std::min<uint64_t>(this->data().Samples(), 64));
     // Of the first of them some may be left out.
     for (int64_t first = 0; first < samples && (batch.empty() || batch.back().size(0) == 0);
-         first += 2)
-      batch = this->MakeBatch(at::arange(first, std::min(first + 2, samples), at::kLong));
+         first += 2) {
+      const int64_t end = std::min(first + 2, samples);
+      ids.clear();
+      for (int64_t id = first; id < end; ++id) ids.push_back(static_cast<uint64_t>(id));
+      batch = this->MakeBatch(at::arange(first, end, at::kLong));
+    }
     if (batch.back().size(0) == 0) return;
     this->net()->eval();
-    loss_.Try([&] { return Output(this->net(), InputsOf(batch)); }, batch.back());
+    try {
+      loss_.Try([&] { return Output(this->net(), InputsOf(batch)); }, batch.back());
+    } catch (const TaskError& error) {
+      throw TaskError(this->WithSample(error.status(), ids, {}));
+    }
   }
 
   const NamedLoss& loss() const { return loss_; }

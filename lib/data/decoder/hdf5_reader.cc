@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/base/status.h"
 
@@ -108,6 +109,39 @@ std::optional<ElementType> TypeOf(hid_t stored) {
   return half;
 }
 
+constexpr char kInOtherFiles[] = "lies in other files, which data.paths would have to name";
+
+// Of an array that cannot be opened. Of one that is put together from others (a virtual one), newer
+// libraries write the parts in a form that this one does not know.
+std::string WhyNotOpened() {
+  bool is_virtual = false;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* error, void* into) -> herr_t {
+        if (error->desc != nullptr && absl::StrContains(error->desc, "space selection"))
+          *static_cast<bool*>(into) = true;
+        return 0;
+      },
+      &is_virtual);
+  return is_virtual ? kInOtherFiles : absl::StrCat("cannot be read: ", WhyNot());
+}
+
+// Of a link on the way to `key` that is not followed, or behind which there is nothing. Empty:
+// there is none.
+std::string WhyLinkLeadsNowhere(hid_t file, const std::string& key) {
+  for (size_t end = key.find('/', 1);; end = key.find('/', end + 1)) {
+    const std::string way = key.substr(0, end);
+    const absl::string_view is = end == std::string::npos ? "is" : "lies behind";
+    H5L_info_t link{};
+    if (H5Lget_info(file, way.c_str(), &link, H5P_DEFAULT) < 0) return "";
+    if (link.type == H5L_TYPE_EXTERNAL)
+      return absl::StrCat(is, " a link into another file, which data.paths would have to name");
+    if (link.type == H5L_TYPE_SOFT && H5Oexists_by_name(file, way.c_str(), H5P_DEFAULT) <= 0)
+      return absl::StrCat(is, " a link that leads nowhere in this file");
+    if (end == std::string::npos) return "";
+  }
+}
+
 // Data that lies in other files would be read by whatever name this file gives.
 bool LeadsToOtherFiles(hid_t dataset) {
   const Handle made(H5Dget_create_plist(dataset), H5Pclose);
@@ -147,7 +181,7 @@ Hdf5Dataset Described(hid_t dataset, const std::string& key) {
   } else if (dimensions.empty()) {
     described.why_not = "is a single value, or empty; its first dimension must be the samples'";
   } else if (LeadsToOtherFiles(dataset)) {
-    described.why_not = "lies in other files, which data.paths would have to name";
+    described.why_not = kInOtherFiles;
   } else {
     described.type = type->type;
     described.rows = dimensions[0];
@@ -186,27 +220,30 @@ absl::StatusOr<std::vector<Hdf5Dataset>> Hdf5Reader::Datasets(
   const Handle file = OpenFile(path);
   if (!file.ok()) return Broken("it is no HDF5 file, or broken");
   std::vector<std::string> names;
-  const herr_t visited = H5Ovisit(
+  // Of each no more than its kind, so that one that cannot be read is told by its name.
+  const herr_t visited = H5Ovisit2(
       file.get(), H5_INDEX_NAME, H5_ITER_INC,
       [](hid_t, const char* name, const H5O_info_t* object, void* into) -> herr_t {
         auto& found = *static_cast<std::vector<std::string>*>(into);
         if (object->type == H5O_TYPE_DATASET) found.emplace_back(name);
         return found.size() > kMostDatasets ? -1 : 0;
       },
-      &names);
+      &names, H5O_INFO_BASIC);
   if (names.size() > kMostDatasets)
     return absl::UnavailableError(absl::StrCat("it holds more than ", kMostDatasets, " arrays"));
   if (visited < 0) return Broken("what it holds cannot be read");
+  const size_t found = names.size();
   for (const std::string& key : keys)
     if (std::find(names.begin(), names.end(), key) == names.end()) names.push_back(key);
   std::vector<Hdf5Dataset> datasets;
-  for (const std::string& name : names) {
-    const Handle dataset = OpenDataset(file.get(), name);
+  for (size_t i = 0; i < names.size(); ++i) {
+    const Handle dataset = OpenDataset(file.get(), names[i]);
     if (dataset.ok()) {
-      datasets.push_back(Described(dataset.get(), name));
-    } else if (std::find(keys.begin(), keys.end(), name) == keys.end()) {
-      datasets.push_back({.key = name, .why_not = absl::StrCat("cannot be read: ", WhyNot())});
+      datasets.push_back(Described(dataset.get(), names[i]));
+      continue;
     }
+    std::string why_not = i < found ? WhyNotOpened() : WhyLinkLeadsNowhere(file.get(), names[i]);
+    if (!why_not.empty()) datasets.push_back({.key = names[i], .why_not = std::move(why_not)});
   }
   return datasets;
 }

@@ -31,7 +31,8 @@ class Hdf5Reader {
 
   static std::string Version();  // "libhdf5 1.10.8"
 
-  // All of a file, and those of `keys` that are there by another name.
+  // All of a file, and those of `keys` that are there by another name, or are links that lead to
+  // nothing that is read.
   absl::StatusOr<std::vector<Hdf5Dataset>> Datasets(const std::string& path,
                                                     const std::vector<std::string>& keys);
 

@@ -42,6 +42,18 @@ TEST(CsvRows, EmptyLinesAreNoRows) {
   EXPECT_THAT(Rows("\n\r\na\n\n\nb\n\n"), ElementsAre(Row{"a"}, Row{"b"}));
 }
 
+TEST(CsvRows, ARowHasSoManyCellsAtMost) {
+  const std::string most(kMostCells - 1, ',');
+  CsvRows fits(most, ',', 0);
+  EXPECT_TRUE(*fits.Next());
+  EXPECT_EQ(fits.cells().size(), kMostCells);
+  const std::string more = "a\n" + most + ",\n";
+  CsvRows rows(more, ',', 0);
+  EXPECT_TRUE(*rows.Next());
+  EXPECT_EQ(rows.Next().status(),
+            absl::DataLossError("line 2 (byte 2): has more than 1048576 cells"));
+}
+
 TEST(CsvRows, LinesAndBytesAreCountedThroughQuotedLineEnds) {
   CsvRows rows("a\n\"b\nc\"\nd\n", ',', 0);
   EXPECT_TRUE(*rows.Next() && *rows.Next());

@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "lib/base/whole_file.h"
 #include "lib/data/read_good.h"
 #include "tests/lib/data/opened_set.h"
@@ -44,6 +45,29 @@ TEST(Csv, ColumnsAreFoundByNameInEachFile) {
                                          DataField{"label", TensorType::kFloat32, {}}));
   EXPECT_THAT(Read<float>(*set, 0, {2, 0, 1}), ElementsAre(6, 7.25f, 2, 0.5f, 4, -1e-3f));
   EXPECT_THAT(Read<float>(*set, 1, {2, 0, 1}), ElementsAre(30, 10, 20));
+}
+
+// Were each looked for among all others, this would take minutes.
+TEST(Csv, ManyColumnsAreFoundInOneLookAtTheHeader) {
+  constexpr int kColumns = 300'000;
+  const Files files;
+  std::string header, row;
+  for (int i = 0; i < kColumns; ++i) {
+    const char* const comma = i == 0 ? "" : ",";
+    absl::StrAppend(&header, comma, "c", i);
+    absl::StrAppend(&row, comma, i % 10);
+  }
+  const std::string text = header + "\n" + row + "\n";
+  const auto numbers =
+      Opened({.paths = {files.Write("a.csv", text)}, .format = DataFormat::kCsv, .label = "c7"});
+  ASSERT_NE(numbers, nullptr);
+  EXPECT_EQ(numbers->Fields()[0].shape, std::vector<int64_t>{kColumns - 1});
+  EXPECT_THAT(Read<float>(*numbers, 1, {0}), ElementsAre(7));
+  DataSpec names{.paths = {files.root()}, .format = DataFormat::kCsv};
+  for (int i = 0; i < kColumns; ++i) names.classes.push_back(absl::StrCat("c", i));
+  const auto classes = Opened(names);
+  ASSERT_NE(classes, nullptr);
+  EXPECT_EQ(classes->Fields()[0].type, TensorType::kInt64);
 }
 
 TEST(Csv, WithoutAHeaderColumnsHaveNumbers) {

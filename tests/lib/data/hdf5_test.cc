@@ -297,9 +297,33 @@ const Unfit kUnfit[] = {
        H5Lcreate_external(other.c_str(), "x", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT);
        file.Add("y", H5T_IEEE_F32LE, {2}, Numbers(2));
      },
-     "hold no array 'link'",
-     absl::StatusCode::kFailedPrecondition,
+     "a.h5: 'link' is a link into another file, which data.paths would have to name",
+     absl::StatusCode::kDataLoss,
      {.keys = {"link"}}},
+    {"BehindALinkToAnotherFile",
+     [](Hdf5File& file, const Files&) {
+       H5Lcreate_external("b.h5", "/", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT);
+       file.Add("y", H5T_IEEE_F32LE, {2}, Numbers(2));
+     },
+     "a.h5: 'link/x' lies behind a link into another file",
+     absl::StatusCode::kDataLoss,
+     {.keys = {"link/x"}}},
+    {"LinkToNothing",
+     [](Hdf5File& file, const Files&) {
+       H5Lcreate_soft("/nothing", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT);
+       file.Add("y", H5T_IEEE_F32LE, {2}, Numbers(2));
+     },
+     "a.h5: 'link' is a link that leads nowhere in this file",
+     absl::StatusCode::kDataLoss,
+     {.keys = {"link"}}},
+    {"LinkToItself",
+     [](Hdf5File& file, const Files&) {
+       H5Lcreate_soft("/link", file.id(), "link", H5P_DEFAULT, H5P_DEFAULT);
+       file.Add("y", H5T_IEEE_F32LE, {2}, Numbers(2));
+     },
+     "a.h5: 'link' is a link that leads nowhere in this file",
+     absl::StatusCode::kDataLoss,
+     {.keys = {"y"}, .label = "link"}},
     {"TellsOfMoreThanItHolds",
      [](Hdf5File& file, const Files&) {
        file.Add<float>("x", H5T_IEEE_F32LE, {hsize_t{1} << 40, 4}, {}, 1024);
@@ -313,6 +337,37 @@ const Unfit kUnfit[] = {
 };
 INSTANTIATE_TEST_SUITE_P(Table, UnfitHdf5, testing::ValuesIn(kUnfit),
                          [](const auto& tried) { return std::string(tried.param.name); });
+
+// A newer library writes the parts of a virtual array in another version, which stands where this
+// one writes 1.
+TEST(Hdf5, AVirtualArrayOfANewerLibraryIsRefusedAloneAndAsWhatItIs) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  {
+    Hdf5File file(path);
+    const hsize_t size = 4, start = 1, count = 2;
+    const hid_t made = H5Pcreate(H5P_DATASET_CREATE);
+    const hid_t part = H5Screate_simple(1, &size, nullptr);
+    H5Sselect_hyperslab(part, H5S_SELECT_SET, &start, nullptr, &count, nullptr);
+    H5Pset_virtual(made, part, "b.h5", "y", part);
+    H5Sclose(part);
+    AddElsewhere(file, made);
+    file.Add("y", H5T_IEEE_F32LE, {2}, Numbers(2));
+  }
+  std::string bytes = *ReadWholeFile(path);
+  const std::string selection("\2\0\0\0\1\0\0\0", 8);  // a hyperslab, of version 1
+  const size_t at = bytes.find(selection);
+  ASSERT_NE(at, std::string::npos);
+  bytes[at + 4] = 3;
+  files.Write("a.h5", bytes);
+  DataSpec data{.paths = {path}, .format = DataFormat::kHdf5, .keys = {"x"}};
+  const absl::Status status = OpenDataSet(data, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a.h5: 'x' lies in other files, which data.paths would have to name"));
+  data.keys = {"y"};
+  EXPECT_NE(Opened(data), nullptr);
+}
 
 struct PackedChunk {
   haddr_t place = 0;  // in the file

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -18,6 +19,7 @@
 #include "lib/base/file_lock.h"
 #include "lib/base/whole_file.h"
 #include "lib/data/prepared_name.h"
+#include "lib/data/so_far_file.h"
 #include "tests/lib/data/halfway.h"
 #include "tests/lib/data/opened_set.h"
 
@@ -55,6 +57,13 @@ class PrepareOnceTest : public testing::Test {
       std::ofstream(files + "/below/y") << "more";
       return absl::OkStatus();
     };
+    return options;
+  }
+  // A kept hash is taken where no file has changed; so late that none could change unseen.
+  PrepareOnceOptions Trusting() {
+    PrepareOnceOptions options = Options();
+    options.verifies = false;
+    options.now += int64_t{3600} * 1'000'000'000;
     return options;
   }
   PreparedPtr Prepared(const PrepareOnceOptions& options) {
@@ -157,17 +166,84 @@ TEST_F(PrepareOnceTest, AFileInThePlaceOfTheCacheIsNamed) {
   EXPECT_THAT(std::string(prepared.status().message()), HasSubstr("make directory '"));
 }
 
-TEST_F(PrepareOnceTest, WhatHasChangedSinceIsMadeAnewUnlessItsBytesAreTrusted) {
+TEST_F(PrepareOnceTest, WhatHasChangedSinceIsMadeAnew) {
   const std::string file = Prepared(Options())->files() + "/x";
   std::ofstream(file, std::ios::app) << "!";
-  PrepareOnceOptions trusts = Options();
-  trusts.verifies = false;
-  EXPECT_TRUE(Prepared(trusts)->was_there());
   EXPECT_FALSE(Prepared(Options())->was_there());
   EXPECT_EQ(*ReadWholeFile(file), "made of bytes");
   fs::remove(folders_ + "/a/hash");
-  EXPECT_FALSE(Prepared(trusts)->was_there());
+  EXPECT_FALSE(Prepared(Trusting())->was_there());
   EXPECT_EQ(made_, 3);
+}
+
+// Another hash in its place tells whether bytes were read.
+TEST_F(PrepareOnceTest, AKeptHashIsTakenOnceFilesCannotChangeUnseenAnyMore) {
+  const std::string hash = Prepared(Options())->hash(), kept = folders_ + "/a/hash";
+  const auto keep_another = [&] { std::ofstream(kept) << std::string(64, 'f') << "\n\n"; };
+  PrepareOnceOptions at_once = Options();
+  at_once.verifies = false;
+  EXPECT_TRUE(Prepared(at_once)->was_there());
+  keep_another();
+  EXPECT_FALSE(Prepared(at_once)->was_there()) << "it might have changed unseen";
+  EXPECT_EQ(made_, 2);
+  EXPECT_TRUE(Prepared(Trusting())->was_there()) << "all is read once more, and kept";
+  keep_another();
+  EXPECT_EQ(Prepared(Trusting())->hash(), std::string(64, 'f')) << "nothing is read";
+  EXPECT_EQ(Prepared(Options())->hash(), hash) << "all is read";
+  EXPECT_EQ(made_, 3);
+}
+
+TEST_F(PrepareOnceTest, AnyFileThatHasChangedIsReadAgainAlsoWhereBytesAreTrusted) {
+  struct Row {
+    const char* what;
+    std::function<void(const std::string& files)> change;
+    bool other_bytes = true;
+  };
+  const auto set_back = [](const std::string& file, const FileStamp& to) {
+    const timespec time{.tv_sec = to.modified / 1'000'000'000,
+                        .tv_nsec = to.modified % 1'000'000'000};
+    const timespec times[] = {time, time};
+    ASSERT_EQ(utimensat(AT_FDCWD, file.c_str(), times, 0), 0);
+  };
+  const Row rows[] = {
+      {"cut off", [](const std::string& files) { fs::resize_file(files + "/x", 4); }},
+      {"other bytes, as many, at the same time",
+       [&](const std::string& files) {
+         const std::string file = files + "/x";
+         const FileStamp before = *StampOf(file, "x");
+         // The clock of a file system ticks.
+         while (StampOf(file, "x")->changed == before.changed) {
+           std::ofstream(file) << "bytes of made";
+           set_back(file, before);
+         }
+       }},
+      {"another file in its place",
+       [&](const std::string& files) {
+         const FileStamp before = *StampOf(files + "/x", "x");
+         std::ofstream(files + "/z") << "bytes of made";
+         set_back(files + "/z", before);
+         fs::rename(files + "/z", files + "/x");
+       }},
+      {"deleted", [](const std::string& files) { fs::remove(files + "/below/y"); }},
+      {"one more", [](const std::string& files) { std::ofstream(files + "/below/z") << "z"; }},
+      {"one more folder", [](const std::string& files) { fs::create_directory(files + "/z"); }},
+      {"a link", [](const std::string& files) { fs::create_symlink("x", files + "/z"); }},
+      {"the same bytes, written again",
+       [](const std::string& files) {
+         std::ofstream(files + "/z") << "made of bytes";
+         fs::rename(files + "/z", files + "/x");
+       },
+       false},
+  };
+  const std::string hash = Prepared(Trusting())->hash();
+  for (const Row& row : rows) {
+    // What the system says of its files is kept from here on.
+    ASSERT_TRUE(Prepared(Trusting())->was_there()) << row.what;
+    row.change(folders_ + "/a/files");
+    const PreparedPtr after = Prepared(Trusting());
+    EXPECT_EQ(after->was_there(), !row.other_bytes) << row.what;
+    EXPECT_EQ(after->hash(), hash) << row.what;
+  }
 }
 
 TEST_F(PrepareOnceTest, WhatHasChangedAndIsInUseIsNotTakenAway) {
@@ -214,6 +290,28 @@ TEST_F(PrepareOnceTest, WhoeverWaitsSeesHowFarItIsAndBeginsAfreshWhereTheMakerIs
   EXPECT_THAT(Listed(prepared->files()), ElementsAre("below", "x"))
       << "nothing is left of the half";
   EXPECT_THAT(Listed(folders_), ElementsAre("a", "a.lock"));
+}
+
+TEST_F(PrepareOnceTest, OneThatHasMadeItSaysNothingAnyMoreAndOneThatIsGoneIsNotNamed) {
+  const PreparedPtr used = Prepared(Options());
+  EXPECT_EQ(HeardAt(folders_ + "/a.lock"), (PreparedSoFar{.is_ours = false}));
+  PreparesHalf maker(Options("b"));
+  EXPECT_EQ(HeardAt(folders_ + "/b.lock").maker, maker.pid());
+  maker.Kill();
+  EXPECT_EQ(HeardAt(folders_ + "/b.lock").maker, 0);
+}
+
+TEST_F(PrepareOnceTest, WhoeverMakesItAnewSaysSoBeforeItTakesTheOldOneAway) {
+  std::ofstream(Prepared(Options())->files() + "/x", std::ios::app) << "!";
+  PrepareOnceOptions options = Options();
+  bool was_told = false;
+  options.told = [&](const PreparedSoFar&) {
+    if (std::exchange(was_told, true)) return;
+    EXPECT_EQ(HeardAt(folders_ + "/a.lock").maker, getpid());
+    EXPECT_TRUE(fs::exists(folders_ + "/a/files/x"));
+  };
+  EXPECT_FALSE(Prepared(options)->was_there());
+  EXPECT_TRUE(was_told);
 }
 
 TEST_F(PrepareOnceTest, OurOwnWorkIsToldFromItsBegin) {

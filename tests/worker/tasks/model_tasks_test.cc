@@ -268,6 +268,35 @@ TEST_F(ModelTasksTest, LayersArePureAndNamedByTheirPlaces) {
   ExpectPureLanes(rig);
 }
 
+TEST_F(ModelTasksTest, ALabelThatIsNoClassIsNamedWithItsSampleAndFile) {
+  constexpr char kLayers[] = R"([{"linear": 4}])";
+  const Files files;
+  const auto options = [&](const std::string& label) {
+    TaskOptions with = Options();
+    with.parameters["layers"] = kLayers;
+    with.data.paths = {files.Write("a.csv", "x,y\n1,0\n2,1\n"),
+                       files.Write("b.csv", "x,y\n3,2\n4," + label + "\n5,3\n")};
+    return with;
+  };
+  const std::string says =
+      files.root() + "/b.csv: row 1 (from 0): label 7 is no class of a model that tells 4 apart";
+  LaneRig rig(MakeLayers(options("7")));
+  FlatMemory gradient = rig.Memory();
+  EXPECT_TRUE(rig.Run({4, 0, 2, 1}, 5, gradient).ok());
+  const absl::Status lane = rig.Run({4, 0, 3, 1}, 5, gradient).status();
+  EXPECT_EQ(lane.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(lane.message()), testing::StartsWith("sample 3: " + says));
+  const absl::Status measured = rig.task()
+                                    .evaluates()
+                                    ->Evaluate(std::vector<uint64_t>{2, 3}, rig.parameters().span())
+                                    .status();
+  EXPECT_THAT(std::string(measured.message()), testing::StartsWith("sample 3: " + says));
+  TaskOptions first = options("7");
+  first.data.paths = {files.root() + "/b.csv"};
+  EXPECT_THAT(std::string(StatusOf([&] { MakeLayers(first); }).message()),
+              HasSubstr("sample 1: " + says));
+}
+
 TEST_F(ModelTasksTest, FirstWeightsOfLayersComeFromTheSeed) {
   constexpr char kLayers[] = R"([{"linear": 4}])";
   LaneRig one(Layers(kLayers), 1), same(Layers(kLayers), 1), other(Layers(kLayers), 2);

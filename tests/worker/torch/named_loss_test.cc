@@ -11,12 +11,14 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "worker/torch/flat_module.h"
+#include "worker/torch/row_of_batch.h"
 
 namespace muster::torch {
 namespace {
@@ -289,6 +291,19 @@ TEST_F(NamedLossTaskTest, ALabelThatIsMissingOrDoesNotFitIsTold) {
               HasSubstr("data.label: is missing"));
   EXPECT_THAT(std::string(StatusOf([&] { Line task(With("mse", "y"), 2); }).message()),
               HasSubstr("the output is 2, the label one number"));
+}
+
+TEST(RowOfBatch, IsTheSampleThatStandsThere) {
+  const absl::Status about = worker::AboutRow(absl::DataLossError("bad"), 2, 4);
+  using Ids = std::vector<uint64_t>;
+  using Positions = std::vector<uint32_t>;
+  EXPECT_EQ(worker::SampleOf(about, Ids{10, 11, 12, 13}, {}), 12u);
+  EXPECT_EQ(worker::SampleOf(about, Ids{10, 11, 12, 13, 14, 15}, Positions{0, 3}), 14u);
+  EXPECT_EQ(worker::SampleOf(about, Ids{10, 11, 12, 13, 14, 15}, Positions{4, 5}), 12u);
+  EXPECT_EQ(worker::SampleOf(about, Ids{10, 11, 12}, {}), std::nullopt) << "other rows";
+  EXPECT_EQ(worker::SampleOf(absl::DataLossError("bad"), Ids{1}, {}), std::nullopt);
+  const absl::Status beyond = worker::AboutRow(absl::DataLossError("bad"), 1, 1);
+  EXPECT_EQ(worker::SampleOf(beyond, Ids{1}, {}), std::nullopt);
 }
 
 }  // namespace
