@@ -155,7 +155,11 @@ class Place {
 
   // Nothing: somebody else is at work, or has just been.
   absl::StatusOr<PreparedPtr> Try() {
-    if (!is_bad_ && access(at_.c_str(), F_OK) == 0) return TryToUse();
+    if (!is_bad_ && access(at_.c_str(), F_OK) == 0) {
+      absl::StatusOr<PreparedPtr> used = TryToUse();
+      // What is bad is made anew at once: nobody is waited for.
+      if (!used.ok() || *used != nullptr || !is_bad_) return used;
+    }
     if (times_bad_ > kMostTimesBad)
       return absl::UnavailableError(absl::StrCat(
           "what was prepared in ", at_,

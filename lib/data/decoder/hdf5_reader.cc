@@ -153,9 +153,15 @@ Handle OpenFile(const std::string& path) {
   return {H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose};
 }
 
-Handle OpenDataset(hid_t file, const std::string& key) {
-  const Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
+// How datasets are opened. It outlives what is asked about one that could not be: to close it
+// forgets why.
+Handle DatasetAccess() {
+  Handle access(H5Pcreate(H5P_DATASET_ACCESS), H5Pclose);
   H5Pset_chunk_cache(access.get(), kChunkCacheSlots, kChunkCacheBytes, 1.0);
+  return access;
+}
+
+Handle OpenDataset(hid_t file, const std::string& key, const Handle& access) {
   return {H5Dopen2(file, key.c_str(), access.get()), H5Dclose};
 }
 
@@ -235,9 +241,10 @@ absl::StatusOr<std::vector<Hdf5Dataset>> Hdf5Reader::Datasets(
   const size_t found = names.size();
   for (const std::string& key : keys)
     if (std::find(names.begin(), names.end(), key) == names.end()) names.push_back(key);
+  const Handle access = DatasetAccess();
   std::vector<Hdf5Dataset> datasets;
   for (size_t i = 0; i < names.size(); ++i) {
-    const Handle dataset = OpenDataset(file.get(), names[i]);
+    const Handle dataset = OpenDataset(file.get(), names[i], access);
     if (dataset.ok()) {
       datasets.push_back(Described(dataset.get(), names[i]));
       continue;
@@ -261,7 +268,8 @@ absl::StatusOr<const Hdf5Reader::Opened*> Hdf5Reader::Open(const std::string& pa
   errno = 0;
   Handle file = OpenFile(path);
   if (!file.ok()) return Broken("it is no HDF5 file, or broken");
-  Handle dataset = OpenDataset(file.get(), key);
+  const Handle access = DatasetAccess();
+  Handle dataset = OpenDataset(file.get(), key, access);
   if (!dataset.ok()) return Broken("it cannot be read");
   const Hdf5Dataset described = Described(dataset.get(), key);
   if (!described.why_not.empty()) return absl::UnavailableError("it " + described.why_not);

@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Oddity{"NO_SYMBOL", "exports no function muster_plugin"},
         Oddity{"OLD_INTERFACE",
-               "version 0 of the interface of plug-ins, and this muster has version 7"},
+               "version 0 of the interface of plug-ins, and this muster has version 8"},
         Oddity{"OTHER_MUSTER", "built with muster 0.0.9, and this muster with " MUSTER_VERSION},
         Oddity{"OTHER_TORCH", "built with LibTorch 1.13.1, and this muster with "},
         Oddity{"THROWS", "throws when it is loaded: no plug-in today"},
