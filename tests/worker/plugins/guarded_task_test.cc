@@ -156,7 +156,7 @@ TEST(GuardedTask, WhatItLeavesOutIsCut) {
   const std::string told = Make("leaves out a long list").value()->DataLeftOut();
   EXPECT_LE(told.size(), kMostLinesBytes + 64);
   EXPECT_THAT(told, testing::StartsWith("\\nxxx"));
-  EXPECT_THAT(told, testing::EndsWith("... (cut: the task tells 10000001 bytes)"));
+  EXPECT_THAT(told, testing::EndsWith("... (cut: the task tells 8000001 bytes)"));
 }
 
 TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {
