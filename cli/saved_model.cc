@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -46,6 +48,9 @@ absl::StatusOr<WorkerCommand> CommandOf(const char* name, const SavedModelArgume
   if (model.json) command.words.push_back("--json");
   return command;
 }
+
+int64_t StepOf(const SurveyedCheckpoint& one) { return one.step.value(); }
+int64_t StepOf(const SavedCheckpointAnswer& one) { return one.step; }
 
 // "the checkpoint of step 20 is taken; a newer one …", of the newest of those that are passed over.
 std::string PassedOver(int64_t taken, int64_t newest, const std::string& why, size_t passed) {
@@ -93,6 +98,7 @@ absl::Status CheckWhich(const CheckpointArguments& checkpoint) {
 }
 
 bool IsWhole(const SavedCheckpointAnswer& one) { return one.complete && !one.deleting; }
+bool GoesOnFrom(const SavedCheckpointAnswer& one) { return IsWhole(one) && !one.left_out; }
 
 std::string WhyPassedOver(const SavedCheckpointAnswer& one) {
   if (one.left_out && IsWhole(one)) return "the job has gone back behind it and left it out";
@@ -107,10 +113,26 @@ std::vector<NamedPlace> PlacesOf(const std::vector<SavedCheckpointAnswer>& all) 
   return places;
 }
 
-size_t IndexOf(const std::vector<NamedPlace>& places, const CheckpointPlace& place) {
+// The newest of those that will do. `why`: a newer one will not.
+template <typename Checkpoint, typename WillDo, typename Why>
+std::optional<ChosenCheckpoint> NewestOf(const std::vector<Checkpoint>& all, const WillDo& will_do,
+                                         const Why& why) {
+  const auto found = std::find_if(all.rbegin(), all.rend(), will_do);
+  if (found == all.rend()) return std::nullopt;
+  const auto passed = static_cast<size_t>(found - all.rbegin());
+  ChosenCheckpoint chosen{all.size() - passed - 1};
+  if (passed > 0)
+    chosen.note = PassedOver(StepOf(*found), StepOf(all.back()), why(all.back()), passed);
+  return chosen;
+}
+
+// Errors of ChoosePlace.
+absl::StatusOr<ChosenCheckpoint> ChooseNamed(const std::vector<NamedPlace>& places,
+                                             const std::string& folder, const std::string& which) {
+  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, ChoosePlace(places, folder, which));
   const auto found = std::find_if(places.begin(), places.end(),
                                   [&](const NamedPlace& one) { return one.place == place; });
-  return static_cast<size_t>(found - places.begin());
+  return ChosenCheckpoint{static_cast<size_t>(found - places.begin())};
 }
 
 }  // namespace
@@ -135,13 +157,10 @@ absl::StatusOr<std::optional<size_t>> BestIn(const std::vector<SurveyedCheckpoin
 absl::StatusOr<ChosenCheckpoint> ChooseOf(const std::vector<SurveyedCheckpoint>& all,
                                           const std::string& folder, const std::string& which) {
   if (which.empty()) {
-    for (size_t i = all.size(); i-- > 0;) {
-      if (!all[i].is_complete()) continue;
-      const SurveyedCheckpoint& newest = all.back();
-      if (newest.is_complete()) return ChosenCheckpoint{i};
-      return ChosenCheckpoint{i, PassedOver(all[i].step.value(), newest.step.value(),
-                                            newest.why_not, all.size() - i - 1)};
-    }
+    std::optional<ChosenCheckpoint> newest =
+        NewestOf(all, std::mem_fn(&SurveyedCheckpoint::is_complete),
+                 std::mem_fn(&SurveyedCheckpoint::why_not));
+    if (newest) return *std::move(newest);
   }
   const absl::StatusOr<std::optional<size_t>> best = BestIn(all);
   if (!which.empty() && !StepIn(which))
@@ -149,24 +168,17 @@ absl::StatusOr<ChosenCheckpoint> ChooseOf(const std::vector<SurveyedCheckpoint>&
   std::vector<NamedPlace> places;
   for (size_t i = 0; i < all.size(); ++i)
     places.push_back({{all[i].lineage, all[i].step}, all[i].name, best.ok() && *best == i});
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, ChoosePlace(places, folder, which));
-  return ChosenCheckpoint{IndexOf(places, place)};
+  return ChooseNamed(places, folder, which);
 }
 
 absl::StatusOr<ChosenCheckpoint> ChooseOf(const std::vector<SavedCheckpointAnswer>& all,
                                           const std::string& folder, const std::string& which) {
-  for (const bool may_be_left_out : {false, true}) {
-    if (!which.empty()) break;
-    for (size_t i = all.size(); i-- > 0;) {
-      if (!IsWhole(all[i]) || (all[i].left_out && !may_be_left_out)) continue;
-      if (i + 1 == all.size()) return ChosenCheckpoint{i};
-      return ChosenCheckpoint{i, PassedOver(all[i].step, all.back().step, WhyPassedOver(all.back()),
-                                            all.size() - i - 1)};
-    }
+  if (which.empty()) {
+    std::optional<ChosenCheckpoint> newest = NewestOf(all, GoesOnFrom, WhyPassedOver);
+    if (!newest) newest = NewestOf(all, IsWhole, WhyPassedOver);
+    if (newest) return *std::move(newest);
   }
-  const std::vector<NamedPlace> places = PlacesOf(all);
-  MUSTER_ASSIGN_OR_RETURN(const CheckpointPlace place, ChoosePlace(places, folder, which));
-  return ChosenCheckpoint{IndexOf(places, place)};
+  return ChooseNamed(PlacesOf(all), folder, which);
 }
 
 absl::StatusOr<std::string> CheckpointFolderOf(const CheckpointArguments& checkpoint) {
