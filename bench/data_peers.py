@@ -83,14 +83,8 @@ class Text(torch.utils.data.Dataset):
         return torch.from_numpy(self.samples[ids])
 
 
-class Pixels(torch.utils.data.Dataset):
+class Pixels(Rows):
     """Bytes in memory, which become numbers from 0 to 1 when they are taken."""
-
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-    def __len__(self):
-        return len(self.x)
 
     def __getitem__(self, i):
         return torch.from_numpy(self.x[i].astype(np.float32) / 255), int(self.y[i])

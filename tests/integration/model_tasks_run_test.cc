@@ -57,6 +57,13 @@ void SaveScript(const std::string& file, int inputs, int seed = 1,
   ASSERT_EQ(save.End(), 0) << save.output();
 }
 
+// Where the scripts of a test lie, which is made.
+std::string PluginsIn(const Folder& folder) {
+  std::string plugins = folder / "plugins";
+  std::filesystem::create_directory(plugins);
+  return plugins;
+}
+
 nlohmann::json MetricsOf(const std::string& dir, const std::string& plugins) {
   std::vector<std::string> words = {kMuster, "evaluate", "--dir", dir, "--json"};
   if (!plugins.empty()) words.insert(words.end(), {"--plugins", plugins});
@@ -71,8 +78,7 @@ double LossOf(const std::string& dir, const std::string& plugins) {
 
 TEST(ModelTasksRunTest, AScriptLearnsWithTheSameBitsOnAnyNumberOfWorkersAlsoWithAKill) {
   const Folder folder;
-  const std::string plugins = folder / "plugins";
-  std::filesystem::create_directory(plugins);
+  const std::string plugins = PluginsIn(folder);
   SaveScript(plugins + "/net.pt", 2);
   ExpectSameBitsOnAnyNumber(
       {.spec = ScriptSpec(folder / "rows.csv"), .dir = folder / "job", .plugins = plugins});
@@ -400,8 +406,7 @@ TEST(ModelTasksRunTest, AnAucIsThatOfAllPairsOnAnyNumberOfWorkersAlsoWithAKill) 
 
 TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {
   const Folder folder;
-  const std::string plugins = folder / "plugins";
-  std::filesystem::create_directory(plugins);
+  const std::string plugins = PluginsIn(folder);
   SaveScript(plugins + "/wide.pt", 5);
   WriteFile(plugins + "/text.pt", "no zip");
   const struct {
@@ -432,8 +437,7 @@ TEST(ModelTasksRunTest, BadModelsEndInOneSentenceWithExitCode64) {
 // Nothing of it may go on without end: a person waits, and may be on a machine of others.
 TEST(ModelTasksRunTest, ACheckOfAScriptThatNeverReturnsOrHasNoMemoryNamesItsFile) {
   const Folder folder;
-  const std::string plugins = folder / "plugins";
-  std::filesystem::create_directory(plugins);
+  const std::string plugins = PluginsIn(folder);
   const std::string file = plugins + "/net.pt";
   const std::string spec = folder / "job.yaml";
   WriteFile(spec, absl::StrCat(ScriptSpec(folder / "rows.csv"), "thread_patience: 5\n"));
@@ -464,8 +468,7 @@ TEST(ModelTasksRunTest, ACheckOfAScriptThatNeverReturnsOrHasNoMemoryNamesItsFile
 // Training would run out of memory some day.
 TEST(ModelTasksRunTest, ACheckOfAScriptThatKeepsMoreWithEachPassNamesWhereItDoes) {
   const Folder folder;
-  const std::string plugins = folder / "plugins", spec = folder / "job.yaml";
-  std::filesystem::create_directory(plugins);
+  const std::string plugins = PluginsIn(folder), spec = folder / "job.yaml";
   SaveScript(plugins + "/net.pt", 2, 1,
              "def forward(self, x):\n    self.kept.append(torch.ones([4096]))\n"
              "    return torch.matmul(torch.matmul(x, self.first), self.last)\n");
@@ -478,8 +481,7 @@ TEST(ModelTasksRunTest, ACheckOfAScriptThatKeepsMoreWithEachPassNamesWhereItDoes
 // Whoever asks for JSON reads JSON, whatever the script's author has left in it.
 TEST(ModelTasksRunTest, WhatAScriptPrintsIsNoPartOfAnAnswer) {
   const Folder folder;
-  const std::string plugins = folder / "plugins", spec = folder / "job.yaml";
-  std::filesystem::create_directory(plugins);
+  const std::string plugins = PluginsIn(folder), spec = folder / "job.yaml";
   SaveScript(plugins + "/net.pt", 2, 1,
              "def forward(self, x):\n    print('hello from forward')\n"
              "    return torch.matmul(torch.matmul(x, self.first), self.last)\n");
@@ -503,8 +505,7 @@ TEST(ModelTasksRunTest, WhatAScriptPrintsIsNoPartOfAnAnswer) {
 
 TEST(ModelTasksRunTest, GoingOnWithAnotherFileIsAnotherNumericEnvironment) {
   const Folder folder;
-  const std::string plugins = folder / "plugins";
-  std::filesystem::create_directory(plugins);
+  const std::string plugins = PluginsIn(folder);
   SaveScript(plugins + "/net.pt", 2);
   TrainOptions options{.spec = ScriptSpec(folder / "rows.csv"),
                        .dir = folder / "job",

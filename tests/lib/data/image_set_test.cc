@@ -230,18 +230,24 @@ TEST(ImageSet, ADecoderThatIsKilledInTheMidstOfImagesIsReplaced) {
   for (const size_t i : {0, 1}) EXPECT_EQ(Text(batch.row(0, i)), Formed(encoded[i], data));
 }
 
+// A decoder that notes in `starts` that it was started, answers requests for "good1" and "good2",
+// and does something else with any other.
+std::string AnswersGoodOnes(const std::string& starts, const std::string& with_others) {
+  const size_t bytes_of_a_good_one = 7 * 8 + std::string("good1").size();  // of the request
+  return absl::StrCat(
+      "echo >> ", starts, "\nwhile :; do\n",
+      "n=$(dd bs=1 count=8 2>/dev/null | od -An -tu8 | tr -d ' ')\n[ -n \"$n\" ] || exit 0\n",
+      "dd bs=1 count=$n of=/dev/null 2>/dev/null\ncase $n in\n", "8) ",
+      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ", Printf(Pixel("123")),
+      " ;;\n*) ", with_others, " ;;\nesac\ndone");
+}
+
 // It ends each decoder that sees it, with others or alone; once that is known it ends none.
 TEST(ImageSet, OneThatEndsDecodersIsABadSampleAndItsNeighboursArrive) {
   const Files files;
   const std::string starts = files.root() + "/starts";
   const std::vector<std::string> encoded = {"good1", "hostile one", "good2"};
-  const size_t bytes_of_a_good_one = 7 * 8 + encoded[0].size();  // of the request
-  const std::string script = absl::StrCat(
-      "echo >> ", starts, "\nwhile :; do\n",
-      "n=$(dd bs=1 count=8 2>/dev/null | od -An -tu8 | tr -d ' ')\n[ -n \"$n\" ] || exit 0\n",
-      "dd bs=1 count=$n of=/dev/null 2>/dev/null\ncase $n in\n", "8) ",
-      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ", Printf(Pixel("123")),
-      " ;;\n*) kill -SEGV $$ ;;\nesac\ndone");
+  const std::string script = AnswersGoodOnes(starts, "kill -SEGV $$");
   const auto decoders =
       std::make_shared<Decoders>(DecoderOptions{.program = Script(files, script)});
   const auto set = SetOf(encoded, {.image_size = {1, 1}}, decoders);
@@ -263,13 +269,7 @@ TEST(ImageSet, OneThatHoldsDecodersUpIsABadSampleAndItsNeighboursArrive) {
   const Files files;
   const std::string starts = files.root() + "/starts";
   const std::vector<std::string> encoded = {"good1", "endless one", "good2"};
-  const size_t bytes_of_a_good_one = 7 * 8 + encoded[0].size();  // of the request
-  const std::string script = absl::StrCat(
-      "echo >> ", starts, "\nwhile :; do\n",
-      "n=$(dd bs=1 count=8 2>/dev/null | od -An -tu8 | tr -d ' ')\n[ -n \"$n\" ] || exit 0\n",
-      "dd bs=1 count=$n of=/dev/null 2>/dev/null\ncase $n in\n", "8) ",
-      Printf(Answered(0, "libraries")), " ;;\n", bytes_of_a_good_one, ") ", Printf(Pixel("123")),
-      " ;;\n*) kill -STOP $$ ;;\nesac\ndone");
+  const std::string script = AnswersGoodOnes(starts, "kill -STOP $$");
   std::vector<std::string> warned;
   const auto decoders = std::make_shared<Decoders>(
       DecoderOptions{.program = Script(files, script),
