@@ -116,9 +116,8 @@ void JobRun::NoteCommands(const StepRecord& record) {
 // Each step is told by several members, and once more after a rewind.
 void JobRun::NoteMeasures(const StepRecord& record) {
   if (record.measures.empty()) return;
-  const std::pair of{record.lineage, record.step};
-  if (last_measured_ && of <= *last_measured_) return;
-  last_measured_ = of;
+  if (last_measured_ && std::pair(record.lineage, record.step) <= *last_measured_) return;
+  last_measured_.emplace(record.lineage, record.step);
   SaveMeasures();
   SayMeasured(record.step - (DelayOf(journal_.spec.training.validation) - 1), record.measures);
 }
