@@ -24,6 +24,9 @@ checkpoint  seconds that training stands still for one checkpoint of examples/co
 validation  what it costs a step of that on one worker that its model is measured every ten steps with
             a copy of a thousandth of its data: by the worker itself, or by a follower, which needs a
             processor of its own; its checkpoints are part of its cost
+metrics     what it costs a step of the transformer on one worker that the metrics of all members are
+            read every second, which is fifteen times as often as Prometheus does by default: in turns
+            of five steps of one job, beside the turns before them in which nobody reads
 
 Variants of a figure alternate, round by round, so that a change of the machine's load meets all.
 Nothing else should run meanwhile.
@@ -37,6 +40,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -353,9 +357,50 @@ def validation(options):
         yield f'  validation {name} costs of a step', '%', [100 * (a / b - 1) for a, b in zip(runs, without)]
 
 
+def measure_turns_of_reads(options, turns=8):
+    """Seconds of a step, in turns: while nobody reads the metrics of the members, and while they are read every
+    second."""
+    steps_of_turn = length(options, 5)
+    run = Run(options, TRANSFORMER, WARM_UP + 5 * turns, ['--workers', '1'])
+    over, reading = threading.Event(), threading.Event()
+    reads = 0
+
+    def read():
+        nonlocal reads
+        while not over.wait(0.01 if options.small else 1):
+            if reading.is_set():
+                reads += len(list(run.members()))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    begins = []
+    try:
+        done = 0
+        for now, event in run.events():
+            if event['event'] != 'step':
+                continue
+            done += 1
+            if done >= WARM_UP and (done - WARM_UP) % steps_of_turn == 0:
+                begins.append(now)
+                (reading.set if len(begins) % 2 == 0 else reading.clear)()
+    finally:
+        over.set()
+        reader.join()
+    needed(reads or None, 'the metrics of a member are read')
+    turn = [(end - begin) / steps_of_turn for begin, end in zip(begins, begins[1:])]
+    return list(zip(turn[0::2], turn[1::2]))
+
+
+def metrics(options):
+    turns = [pair for _ in range(options.rounds) for pair in measure_turns_of_reads(options)]
+    yield 'transformer step, nobody reads metrics', 's', [unread for unread, _ in turns]
+    yield ('  metrics that are read every second cost of a step', '%',
+           [100 * (read / unread - 1) for unread, read in turns])
+
+
 def main():
     figures = {'steps': steps, 'input': input_wait, 'finite': finite, 'tls': tls, 'recovery': recovery,
-               'checkpoint': checkpoint, 'validation': validation}
+               'checkpoint': checkpoint, 'validation': validation, 'metrics': metrics}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('figure', nargs='*', help=', '.join(figures))
     parser.add_argument('--rounds', type=int, default=3)

@@ -10,9 +10,9 @@
 It makes files of each format in FOLDER (1.2 GB; `memory` are the arrays of `numpy`, read beforehand). PyTorch's
 DataLoader (with 0, 1 and 2 workers, which stay from epoch to epoch, shuffled where samples can be taken singly: not of
 tar) reads them as people do: arrays that are in memory or mapped, those of HDF5 by h5py, images by PIL, the files of
-MNIST and CIFAR-10 by NumPy. Where samples are rows it also takes whole batches at a time; HDF5 is read by h5py without a DataLoader, too. JPEG files are decoded
-by libjpeg-turbo alone (jpeg_bench), beside ours where one process decodes: with one thread that reads ahead, and with
-none. For `memory` there is memcpy.
+MNIST and CIFAR-10 by NumPy. Where samples are rows it also takes whole batches at a time; HDF5 is read by h5py without
+a DataLoader, too. JPEG files are decoded by libjpeg-turbo alone (jpeg_bench), beside ours where one process decodes:
+with one thread that reads ahead, and with none. For `memory` there is memcpy.
 
 Rounds of ours and of theirs alternate. A round takes whole epochs, for --seconds at least, after a warm-up. Rates are
 in MB/s of what a task is given, whatever that takes on the disk. Each ratio is that of the rounds one by one, of the
