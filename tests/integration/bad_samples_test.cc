@@ -14,6 +14,7 @@
 #include "tests/integration/jobs.h"
 #include "tests/lib/data/written_files.h"
 #include "tests/support/program.h"
+#include "tests/support/text_of.h"
 
 namespace muster::integration {
 namespace {
@@ -23,17 +24,17 @@ using testing::HasSubstr;
 constexpr int kImages = 40, kEpochs = 2;
 const std::set<int> kBroken = {3, 17, 29};
 
-// Two classes: dark images and bright ones. Three are cut off, or none at all.
-void WriteImages(const std::string& folder) {
+// Two classes: dark images and bright ones. Where `broken`, three are cut off, or none at all.
+void WriteImages(const std::string& folder, bool broken) {
   for (int i = 0; i < kImages; ++i) {
     Picture picture = Slope(6, 6);
     for (size_t b = 0; b < picture.pixels.size(); ++b)
       picture.pixels[b] =
           static_cast<char>((i < kImages / 2 ? 60 : 180) + (i * 7 + static_cast<int>(b) * 13) % 50);
     std::string bytes = Jpeg(picture);
-    if (i == 3) bytes = bytes.substr(0, bytes.size() / 2);
-    if (i == 17) bytes = "no image";
-    if (i == 29) bytes = "";
+    if (broken && i == 3) bytes = bytes.substr(0, bytes.size() / 2);
+    if (broken && i == 17) bytes = "no image";
+    if (broken && i == 29) bytes = "";
     // By name they have the order of their numbers.
     WriteFile(absl::StrFormat("%s/%s/%02d.jpg", folder, i < kImages / 2 ? "a" : "b", i), bytes);
   }
@@ -41,13 +42,14 @@ void WriteImages(const std::string& folder) {
 
 class BadSamplesTest : public testing::Test {
  protected:
-  BadSamplesTest() { WriteImages(folder_ / "images"); }
-  TrainOptions Job(const std::string& name, const std::string& on_bad_sample) {
+  BadSamplesTest() { WriteImages(folder_ / "images", /*broken=*/true); }
+  TrainOptions Job(const std::string& name, const std::string& on_bad_sample,
+                   const std::string& images = "images") {
     return {.spec = absl::StrCat(
                 "name: images\ntask: layers\n",
                 "parameters: {layers: [flatten, {linear: 8}, relu, {linear: 2}], loss: "
                 "cross_entropy}\n",
-                "data: {format: images, image_size: [6, 6], paths: [", folder_ / "images",
+                "data: {format: images, image_size: [6, 6], paths: [", folder_ / images,
                 "], on_bad_sample: ", on_bad_sample, "}\n", "batch: 8\nlanes: 4\nepochs: ", kEpochs,
                 "\nseed: 3\nchunk_bytes: 512\n",
                 "bucket_bytes: 512\nfirst_bucket_bytes: 512\nfingerprint_every: 2\n",
@@ -103,6 +105,30 @@ TEST_F(BadSamplesTest, EndTheJobWithASentenceWhereTheyStop) {
   const TrainRun run = Train(Job("stop", "stop"));
   EXPECT_EQ(run.exit_code, kExitBadData) << run.Trace();
   EXPECT_THAT(run.result.value("reason", ""), HasSubstr(".jpg: ")) << run.Trace();
+}
+
+// The bytes of the trained weights as they are exported.
+std::string WeightsIn(const std::string& dir) {
+  const std::string file = dir + ".safetensors";
+  Program save({MUSTER_PROGRAMS "/muster", "export", "--dir", dir, "-o", file});
+  EXPECT_EQ(save.End(), 0) << save.output();
+  return TextOf(file);
+}
+
+TEST_F(BadSamplesTest, OfWhichThereAreNoneChangeNoWeightWhicheverWayIsChosen) {
+  WriteImages(folder_ / "whole", /*broken=*/false);
+  std::string digests[2], weights[2];
+  for (const bool skips : {false, true}) {
+    const TrainOptions options = Job(skips ? "skips" : "stops", skips ? "skip" : "stop", "whole");
+    const TrainRun run = Train(options);
+    ASSERT_EQ(run.exit_code, 0) << run.Trace();
+    digests[skips] = run.result.value("digest", "none");
+    weights[skips] = WeightsIn(options.dir);
+  }
+  ASSERT_NE(weights[0], "");
+  EXPECT_EQ(weights[0], weights[1]);
+  // What was left out is a part of the state.
+  EXPECT_NE(digests[0], digests[1]);
 }
 
 }  // namespace
