@@ -15,8 +15,9 @@ namespace muster {
 // A request begins with one of these.
 enum class DecoderRequest : uint64_t {
   // path, number of keys, keys → number of arrays, and of each: key, why it cannot be read (empty:
-  // it can), type, rows, number of dimensions of a row, dimensions. All arrays of the file, and
-  // those that a key leads to by a link inside of it.
+  // it can), type, rows, number of dimensions of a row, dimensions, whether its rows lie side by
+  // side in the file as kHdf5Rows gives them, from which byte. All arrays of the file, and those
+  // that a key leads to by a link inside of it.
   kHdf5Arrays = 1,
   kHdf5Rows = 2,     // path, key, first row, rows → their bytes
   kHdf5Version = 3,  // → "libhdf5 1.10.8"

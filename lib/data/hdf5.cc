@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "lib/base/status.h"
@@ -30,6 +31,8 @@ struct Hdf5Array {
   TensorType type = TensorType::kFloat32;
   uint64_t rows = 0;
   std::vector<int64_t> shape;  // of a row
+  // The rows lie there in the file side by side, and need no library.
+  std::optional<uint64_t> offset;
 };
 
 // The bytes of one array, row after row, which a decoder gives.
@@ -166,9 +169,22 @@ absl::StatusOr<std::vector<Hdf5Array>> ArraysOf(const ByteSource& file, const Da
     array.type = static_cast<TensorType>(type);
     for (uint64_t d = 0; d < dimensions; ++d)
       array.shape.push_back(static_cast<int64_t>(reader.Number()));
+    const bool lies_in_one_piece = reader.Number() != 0;
+    const uint64_t offset = reader.Number();
+    if (lies_in_one_piece) array.offset = offset;
   }
   if (!reader.AtEnd()) return Bad(file, kDecoderTalksNonsense);
   return arrays;
+}
+
+// Whether a file may have been replaced is answered by what was read of it here, and so no part of
+// it may be read by a decoder while another is read here.
+void ReadInOneWay(std::vector<Hdf5Array>& arrays, const DataSpec& data) {
+  const bool all_in_place = std::all_of(arrays.begin(), arrays.end(), [&](const Hdf5Array& array) {
+    return array.offset.has_value() || !IsAskedFor(array.key, data);
+  });
+  if (all_in_place) return;
+  for (Hdf5Array& array : arrays) array.offset.reset();
 }
 
 absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array, bool all_are_asked_for,
@@ -187,6 +203,8 @@ absl::Status AddArray(const SourcePtr& file, const Hdf5Array& array, bool all_ar
   if (array.rows > file->size() * kMostBytesOfOne / row_bytes)
     return bad(absl::StrCat("has ", array.rows, " samples of ", row_bytes,
                             " bytes, more than a file of ", file->size(), " can hold"));
+  if (array.offset.has_value())
+    return AddPart(found, field, false, {file, *array.offset, array.rows, row_bytes});
   const auto source =
       std::make_shared<Hdf5Source>(file, array.key, row_bytes, array.rows, decoders);
   return AddPart(found, field, false, {source, 0, array.rows, row_bytes});
@@ -202,8 +220,8 @@ absl::StatusOr<StoredSet> OpenHdf5(const DataFiles& files, const DataSpec& data)
   std::vector<Array> found;
   std::vector<std::string> others;
   for (const DataFile& file : files) {
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<Hdf5Array> arrays,
-                            ArraysOf(*file.source, data, *decoders));
+    MUSTER_ASSIGN_OR_RETURN(std::vector<Hdf5Array> arrays, ArraysOf(*file.source, data, *decoders));
+    ReadInOneWay(arrays, data);
     for (const Hdf5Array& array : arrays)
       if (!IsAskedFor(array.key, data))
         others.push_back(array.key);

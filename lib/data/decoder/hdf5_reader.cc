@@ -176,6 +176,16 @@ std::vector<hsize_t> DimensionsOf(hid_t dataset) {
   return dimensions;
 }
 
+// Nothing: its bytes must be unpacked, turned around or gathered, or were never written.
+std::optional<uint64_t> OffsetOf(hid_t dataset, hid_t stored, const ElementType& type) {
+  const Handle made(H5Dget_create_plist(dataset), H5Pclose);
+  if (!made.ok() || H5Pget_layout(made.get()) != H5D_CONTIGUOUS ||
+      H5Tequal(stored, type.memory.get()) <= 0)
+    return std::nullopt;
+  const haddr_t offset = H5Dget_offset(dataset);
+  return offset == HADDR_UNDEF ? std::nullopt : std::optional<uint64_t>(offset);
+}
+
 Hdf5Dataset Described(hid_t dataset, const std::string& key) {
   Hdf5Dataset described{.key = key};
   const std::vector<hsize_t> dimensions = DimensionsOf(dataset);
@@ -192,6 +202,7 @@ Hdf5Dataset Described(hid_t dataset, const std::string& key) {
     described.type = type->type;
     described.rows = dimensions[0];
     described.shape.assign(dimensions.begin() + 1, dimensions.end());
+    described.offset = OffsetOf(dataset, stored.get(), *type);
   }
   return described;
 }

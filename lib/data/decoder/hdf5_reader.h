@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Hdf5Dataset {
   TensorType type = TensorType::kFloat32;
   uint64_t rows = 0;
   std::vector<uint64_t> shape;  // of a row
+  // Where its rows begin in the file. Only of one whose rows lie there side by side, as Rows gives
+  // them.
+  std::optional<uint64_t> offset;
 };
 
 // Errors: kResourceExhausted: memory is short. kUnavailable: the file or the machine is at fault,

@@ -67,6 +67,7 @@ absl::StatusOr<std::string> TellDatasets(Hdf5Reader& hdf5, WireReader& request) 
     answer.Text(dataset.key).Text(dataset.why_not).Number(static_cast<uint64_t>(dataset.type));
     answer.Number(dataset.rows).Number(dataset.shape.size());
     for (const uint64_t size : dataset.shape) answer.Number(size);
+    answer.Number(dataset.offset.has_value() ? 1 : 0).Number(dataset.offset.value_or(0));
   }
   return answer.bytes();
 }

@@ -36,13 +36,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 // A file that is being written.
 class Hdf5File {
  public:
-  explicit Hdf5File(std::string path)
-      : path_(std::move(path)),
-        id_(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT)) {}
+  explicit Hdf5File(std::string path, hid_t made = H5P_DEFAULT)
+      : path_(std::move(path)), id_(H5Fcreate(path_.c_str(), H5F_ACC_TRUNC, made, H5P_DEFAULT)) {}
   ~Hdf5File() { H5Fclose(id_); }
   Hdf5File(const Hdf5File&) = delete;
   Hdf5File& operator=(const Hdf5File&) = delete;
@@ -122,7 +122,7 @@ std::vector<pid_t> Children() {
 TEST(Hdf5, ADecoderThatIsStoppedIsReplacedAndTold) {
   const Files files;
   const std::string path = PathIn(files, "a.h5");
-  Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5, 3}, Numbers(15));
+  Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5, 3}, Numbers(15), 1);
   std::vector<std::string> warned;
   HashListener listener{[](const PreparedSoFar&) {}, [] { return true; }};
   listener.patience = std::chrono::seconds(16);  // of which it may have two
@@ -169,6 +169,43 @@ TEST(Hdf5, PackedAndPlainOnesAreTheSameInAnyNumberOfFiles) {
   EXPECT_EQ(hashes[0], hashes[2]);
 }
 
+// The way to another process and back is many times what a read of the file costs.
+TEST(Hdf5, RowsThatLieSideBySideAreReadWithoutADecoder) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  {
+    Hdf5File file(path);
+    file.Add("x", H5T_IEEE_F32LE, {5, 3}, Numbers(15));
+    file.Add<float>("unwritten", H5T_IEEE_F32LE, {5}, {});
+    file.Add("big", H5T_IEEE_F32BE, {5}, Numbers(5));
+  }
+  const auto set = Opened({.paths = {path}, .format = DataFormat::kHdf5, .keys = {"x"}});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Children(), IsEmpty()) << "it has told all that there is to know";
+  EXPECT_THAT(Read<float>(*set, 0, {4, 0}), ElementsAre(12, 13, 14, 0, 1, 2));
+  EXPECT_THAT(Children(), IsEmpty());
+  const auto others =
+      Opened({.paths = {path}, .format = DataFormat::kHdf5, .keys = {"unwritten", "big"}});
+  ASSERT_NE(others, nullptr);
+  EXPECT_THAT(Read<float>(*others, 0, {4, 2}), ElementsAre(0, 0));
+  EXPECT_THAT(Read<float>(*others, 1, {4, 2}), ElementsAre(4, 2));
+}
+
+// What is not HDF5's may stand before it, and places in the file are counted from its first byte.
+TEST(Hdf5, RowsAreFoundBehindAUserBlock) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  {
+    const hid_t made = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_userblock(made, 1024);
+    Hdf5File(path, made).Add("x", H5T_IEEE_F32LE, {5, 3}, Numbers(15));
+    H5Pclose(made);
+  }
+  const auto set = Opened({.paths = {path}, .format = DataFormat::kHdf5});
+  ASSERT_NE(set, nullptr);
+  EXPECT_THAT(Read<float>(*set, 0, {4, 0}), ElementsAre(12, 13, 14, 0, 1, 2));
+}
+
 TEST(Hdf5, ThreadsReadAtOneTime) {
   const Files files;
   const std::string path = PathIn(files, "a.h5");
@@ -196,20 +233,32 @@ TEST(Hdf5, AFileThatChangesIsNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(path));
 }
 
-// Its rows are read by another process, so that there is nothing to compare a copy with.
-TEST(Hdf5, AFileThatMayHaveBeenReplacedIsNamed) {
+// By its own bytes, with its size and time of modification, as `cp -p` puts them there.
+void Replace(const std::string& path) {
+  fs::copy_file(path, path + ".new");
+  fs::last_write_time(path + ".new", fs::last_write_time(path));
+  fs::rename(path + ".new", path);
+}
+
+// Packed rows are read by another process, so that there is nothing to compare a copy with; and
+// that rows beside them are the same says nothing of these.
+TEST(Hdf5, AFileThatMayHaveBeenReplacedIsNamedWhereADecoderReadsIt) {
   const Files files;
   const std::string path = PathIn(files, "a.h5");
-  { Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5}, Numbers(5)); }
-  const auto set = Opened({.paths = {path}, .format = DataFormat::kHdf5});
-  ASSERT_NE(set, nullptr);
-  std::filesystem::copy_file(path, path + ".new");
-  std::filesystem::last_write_time(path + ".new", std::filesystem::last_write_time(path));
-  std::filesystem::rename(path + ".new", path);
-  const absl::Status status = set->Read(0, std::vector<uint64_t>{3}).status();
+  {
+    Hdf5File file(path);
+    file.Add("plain", H5T_IEEE_F32LE, {5}, Numbers(5));
+    file.Add("packed", H5T_IEEE_F32LE, {5}, Numbers(5), 1);
+  }
+  const auto both = Opened({.paths = {path}, .format = DataFormat::kHdf5});
+  const auto plain = Opened({.paths = {path}, .format = DataFormat::kHdf5, .keys = {"plain"}});
+  ASSERT_TRUE(both != nullptr && plain != nullptr);
+  Replace(path);
+  const absl::Status status = both->Read(0, std::vector<uint64_t>{3}).status();
   EXPECT_TRUE(absl::IsDataLoss(status) && !IsBadSample(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr(path + ": it may have been replaced since the job began"));
+  EXPECT_THAT(Read<float>(*plain, 0, {3}), ElementsAre(3));
 }
 
 struct Unfit {
