@@ -279,7 +279,7 @@ Format Hdf5Format() {
        {"OtherType",
         with(Hdf5Of(H5T_STD_U32LE)),
         {"'x' has elements that are not float16", "name those that you want in data.keys"}},
-       {"OtherShape", with(Hdf5Of(H5T_IEEE_F32LE, 2)), {"(y): 'y' has 2 samples, and 'x' has 12"}},
+       {"OtherShape", with(Hdf5Of(H5T_IEEE_F32LE, 2)), {"f.h5: 'y' has 2 samples, and 'x' has 12"}},
        {"NoKey",
         with(Hdf5Of()),
         {"data.label: the files hold no array 'z'; they hold: x, y"},
