@@ -84,13 +84,15 @@ TEST_F(PrepareTest, WhereItsWorkerIsKilledAnotherBeginsAfresh) {
                        .plugins = kPlugins};
   int killed = 0;
   options.on_event = [&](const nlohmann::json& event) {
-    // The one that waits for it: so both are there.
+    // The one that waits for it: so both are there, and the other one is in the middle of it.
+    const std::string text = event.value("text", "");
     const bool waits = event.value("event", "") == "prepares" &&
-                       absl::StrContains(event.value("text", ""), " waits for process ");
+                       absl::StrContains(text, " waits for process ") &&
+                       absl::StrContains(text, "half of it");
     if (!waits || killed != 0) return;
     ASSERT_THAT(Runs(), SizeIs(1));
     killed = Runs()[0];
-    EXPECT_THAT(event.value("text", ""), HasSubstr(absl::StrCat("process ", killed, ", which")));
+    EXPECT_THAT(text, HasSubstr(absl::StrCat("process ", killed, ", which")));
     kill(killed, SIGKILL);
   };
   const TrainRun run = Train(options);
