@@ -36,7 +36,8 @@ inline constexpr uint32_t kPluginInterface = 8;
 struct Preparation {
   // Empty. Files and folders below it are what is prepared; it has another path once it is done.
   std::string folder;
-  // How much is done, from 0 to 1, and one line for people. Any thread, and as often as you like.
+  // How much is done, from 0 to 1, and one line for people. Any thread, and as often as you like;
+  // what is told after `prepare` has returned nobody hears.
   std::function<void(double share, const std::string& what)> progress;
 };
 

@@ -87,7 +87,8 @@ class File final : public ByteSource {
   absl::Status CheckTouch(int file, const Touch& now) const {
     const MutexLock lock(mutex_);
     if (now == touch_) return absl::OkStatus();
-    if (!marks_->are_known() || (!marks_->are_taken() && seen_.empty()))
+    const bool tells_nothing = marks_->are_taken() ? marks_->places_are_told() : seen_.empty();
+    if (!marks_->are_known() || tells_nothing)
       return Bad(*this,
                  "it may have been replaced since the job began: its inode or its time of change "
                  "is another one, and what it held was not read here; start the job again, which "

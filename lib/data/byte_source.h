@@ -52,6 +52,10 @@ using SourcePtr = std::shared_ptr<const ByteSource>;
 // hash is there, for which all of it is read. Any thread.
 class ReadMarks {
  public:
+  // `places_are_told`: another process says what stands where in the files. What was read of one
+  // then says nothing of what was not yet, and until all was read none may be replaced.
+  explicit ReadMarks(bool places_are_told = false) : places_are_told_(places_are_told) {}
+  bool places_are_told() const { return places_are_told_; }
   bool are_taken() const { return state_ == State::kTaken; }
   // False: what the samples are made of was not read here.
   bool are_known() const { return state_ != State::kNone; }
@@ -60,6 +64,7 @@ class ReadMarks {
 
  private:
   enum class State { kTaken, kWhole, kNone };
+  const bool places_are_told_;
   std::atomic<State> state_ = State::kTaken;
 };
 

@@ -60,11 +60,12 @@ struct Found {
   DataFiles files;
   std::vector<FileStamp> stamps;  // as they were before they were opened
   std::string left_out;
-  std::shared_ptr<ReadMarks> marks = std::make_shared<ReadMarks>();
+  std::shared_ptr<ReadMarks> marks;
 };
 
 absl::StatusOr<Found> FilesOf(const DataSpec& data) {
   Found found;
+  found.marks = std::make_shared<ReadMarks>(/*places_are_told=*/data.format == DataFormat::kHdf5);
   const auto take = [&](const WalkedFile& walked) -> std::string {
     absl::StatusOr<FileStamp> stamp = StampOf(walked.path.string(), walked.below.string());
     if (!stamp.ok()) return std::string(stamp.status().message());

@@ -105,6 +105,13 @@ TEST_F(PrepareTest, WhereItsWorkerIsKilledAnotherBeginsAfresh) {
   EXPECT_THAT(Prepared()[0], SizeIs(64)) << "nothing is left that is half-made";
 }
 
+// The thread that it has left behind met what was gone, and ended the worker.
+TEST_F(PrepareTest, OneThatGoesOnTellingOnceItIsDoneIsHeardByNobody) {
+  WriteFile(folder_ / "job.yaml", Spec("and tells for ever"));
+  Program check({kMuster, "check", folder_ / "job.yaml", "--plugins", kPlugins});
+  EXPECT_EQ(check.End(), 0) << check.output();
+}
+
 TEST_F(PrepareTest, AnotherResultIsAnotherNumericEnvironment) {
   TrainOptions options{.spec = Spec("something else each time"),
                        .dir = folder_ / "job",

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "lib/base/amount_text.h"
@@ -145,7 +146,14 @@ int TellTasks(const Words& words, std::ostream& out) {
   return found->refused.empty() ? kExitDone : kExitBadConfiguration;
 }
 
+// What `muster` says there is not the input of whoever has typed /dev/stdin for a file of data.
+void CloseInput() {
+  const Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (nothing.is_open()) dup2(nothing.get(), STDIN_FILENO);
+}
+
 absl::StatusOr<JobSpec> SpecOnInput() {
+  const absl::Cleanup close = CloseInput;
   std::string text(kMostSpecBytes + 1, '\0');
   std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(std::cin.gcount()));

@@ -17,6 +17,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/output_file.h"
 #include "lib/base/status.h"
+#include "lib/base/utf8.h"
 #include "lib/base/whole_file.h"
 #include "lib/checkpoint/file_writer.h"
 #include "lib/data/byte_source.h"
@@ -316,6 +317,16 @@ absl::Status CheckTarget(const std::string& target, bool is_folder, const Opened
   return absl::OkStatus();
 }
 
+// Of what writes keys down: in a header of JSON, or as what to set for a job that reads them.
+absl::Status CheckKeys(const std::vector<DataField>& fields) {
+  for (const DataField& field : fields)
+    if (!IsUtf8(field.name))
+      return absl::FailedPreconditionError(
+          absl::StrCat("data.keys: '", field.name.substr(0, kMostKey),
+                       "' is no UTF-8, and cannot be written down; name others, or rename it"));
+  return absl::OkStatus();
+}
+
 absl::Status WriteTo(const std::string& path, bool is_folder, Reader& reader,
                      const StoredDataSet& set, const ConvertOptions& options, ConvertedData& to) {
   to.files = to.bytes = 0;
@@ -375,6 +386,7 @@ absl::StatusOr<ConvertedData> ConvertData(const TrainingSpec& training,
     return BadTarget(options.target,
                      absl::StrCat("holds one array, and samples have ", to.fields.size(),
                                   "; name a folder and give --format numpy, or take safetensors"));
+  if (is_folder || to.format != ConvertFormat::kNumpy) MUSTER_RETURN_IF_ERROR(CheckKeys(to.fields));
   // What is written has no checksum any more.
   MUSTER_RETURN_IF_ERROR(set.CheckChecksums());
   Reader reader(set, training.data.on_bad_sample, options.told);

@@ -183,6 +183,11 @@ absl::Status AddFile(const std::string& path, const LoadPatience& patience, Foun
   std::vector<TaskType>& types = loaded.types;
   MUSTER_ASSIGN_OR_RETURN(const std::string hash_after, HashOf(path));
   if (hash != hash_after) return absl::InvalidArgumentError("it changed while it was loaded");
+  for (auto type = types.begin(); type != types.end(); ++type)
+    if (std::any_of(types.begin(), type,
+                    [&](const TaskType& other) { return other.info.name == type->info.name; }))
+      return absl::InvalidArgumentError(
+          absl::StrCat("it has two tasks of the name ", type->info.name));
   for (const TaskType& type : types)
     for (const PluginTask& other : found.tasks)
       if (other.type.info.name == type.info.name)

@@ -1,9 +1,13 @@
 #include "worker/plugins/prepare_task.h"
 
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/base/mutex.h"
 #include "lib/base/status.h"
 #include "lib/base/version.h"
 #include "lib/data/prepared_name.h"
@@ -31,6 +35,37 @@ absl::StatusOr<DataContent> Content(const DataSpec& data, const Preparing& prepa
   };
   return ContentOfData(data, preparing.kept_hashes, told, {preparing.told, preparing.may_wait});
 }
+
+// What a plug-in tells while it prepares. A thread that it has left behind tells nobody.
+class ToldMeanwhile {
+ public:
+  using Progress = std::function<void(double, const std::string&)>;
+
+  explicit ToldMeanwhile(const Progress& progress) : here_(std::make_shared<Here>()) {
+    const MutexLock lock(here_->mutex);
+    here_->progress = &progress;
+  }
+  ToldMeanwhile(const ToldMeanwhile&) = delete;
+  ToldMeanwhile& operator=(const ToldMeanwhile&) = delete;
+  ~ToldMeanwhile() {
+    const MutexLock lock(here_->mutex);
+    here_->progress = nullptr;
+  }
+
+  Progress progress() const {
+    return [here = here_](double share, const std::string& what) {
+      const MutexLock lock(here->mutex);
+      if (here->progress != nullptr) (*here->progress)(share, what);
+    };
+  }
+
+ private:
+  struct Here {
+    Mutex mutex;
+    const Progress* progress ABSL_GUARDED_BY(mutex) = nullptr;
+  };
+  const std::shared_ptr<Here> here_;
+};
 
 }  // namespace
 
@@ -78,9 +113,12 @@ absl::StatusOr<PreparedPtr> PrepareTask(const PluginTask& plugin, TaskOptions op
   once.told = preparing.told;
   once.may_wait = preparing.may_wait;
   once.make = [&](const std::string& files, const auto& progress) -> absl::Status {
-    MUSTER_RETURN_IF_ERROR(PrepareGuarded(name, [&] {
-      return plugin.type.prepare(options, Preparation{files, progress});
-    }));
+    {
+      const ToldMeanwhile told(progress);
+      MUSTER_RETURN_IF_ERROR(PrepareGuarded(name, [&] {
+        return plugin.type.prepare(options, Preparation{files, told.progress()});
+      }));
+    }
     return CheckUnchanged(content.files);
   };
   absl::StatusOr<PreparedPtr> prepared = PrepareOnce(once);

@@ -512,5 +512,13 @@ TEST(BadFilesInJobsTest, EndTheJobInTheSameSentence) {
   }
 }
 
+// The worker that reads the data is told there what to do, which is no data.
+TEST(BadInput, StandardInputIsNoFile) {
+  Program program(
+      {MUSTER_PROGRAMS "/muster", "data", "hash", "/dev/stdin", "--set", "data.format=text"});
+  EXPECT_EQ(program.End(), kExitBadData);
+  EXPECT_THAT(program.output(), HasSubstr("/dev/stdin is not a file or directory"));
+}
+
 }  // namespace
 }  // namespace muster::integration

@@ -261,6 +261,26 @@ TEST(Hdf5, AFileThatMayHaveBeenReplacedIsNamedWhereADecoderReadsIt) {
   EXPECT_THAT(Read<float>(*plain, 0, {3}), ElementsAre(3));
 }
 
+// Else rows of the other file would be read from where those of the first one lay.
+TEST(Hdf5, AFileThatIsReplacedBeforeAllOfItWasReadIsNamed) {
+  const Files files;
+  const std::string path = PathIn(files, "a.h5");
+  { Hdf5File(path).Add("x", H5T_IEEE_F32LE, {5}, Numbers(5)); }
+  for (const bool has_begun : {false, true}) {
+    const auto opened = OpenStoredData({.paths = {path}, .format = DataFormat::kHdf5});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    const DataSet& set = *opened->stored.set;
+    if (has_begun) {
+      EXPECT_THAT(Read<float>(set, 0, {3}), ElementsAre(3));
+    }
+    Replace(path);
+    const absl::Status status = set.Read(0, std::vector<uint64_t>{2}).status();
+    EXPECT_TRUE(absl::IsDataLoss(status) && !IsBadSample(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(path + ": it may have been replaced since the job began"));
+  }
+}
+
 struct Unfit {
   const char* name;
   void (*fill)(Hdf5File& file, const Files& files);

@@ -227,6 +227,7 @@ TEST_F(Convert, WhatCannotBeIsNamed) {
   files_.Write("bf/a", Safetensors("{\"a\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":"
                                    "[0,4]}}",
                                    "abcd"));
+  files_.Write("latin/\xe9.npy", Npy("<f4", {1}, "abcd"));
   files_.Write("there/file", "");
   const json numpy = {{"format", "numpy"}}, tensors = {{"format", "safetensors"}};
   const struct {
@@ -244,6 +245,8 @@ TEST_F(Convert, WhatCannotBeIsNamed) {
       {"d/x.npy", numpy, "d/x.npy", {}, "d/x.npy' is one of the files that are read"},
       {"st", tensors, "out", ConvertFormat::kNumpy, "'a/b' cannot be the name of a file"},
       {"bf", tensors, "out", ConvertFormat::kNumpy, "NumPy has no type for 'a'"},
+      {"latin", numpy, "out", ConvertFormat::kNumpy, "data.keys: '\xe9' is no UTF-8"},
+      {"latin", numpy, "out", ConvertFormat::kSafetensors, "data.keys: '\xe9' is no UTF-8"},
       {"d", {{"format", "text"}}, "out.npy", {}, "data.shape, [bytes of a sample]"}};
   for (const auto& [folder, data, target, format, message] : kWrong) {
     SCOPED_TRACE(message);

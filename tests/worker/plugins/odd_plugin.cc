@@ -16,6 +16,7 @@
 #define NO_RULE 10
 #define UNDEFINED 11
 #define HANGS 12
+#define TWICE 13
 
 #if ODDITY == HANGS
 #include <unistd.h>
@@ -51,6 +52,8 @@ namespace {
 #elif ODDITY == NO_RULE
   type.info.multiple = "width";
   type.info.divisor = "heads";
+#elif ODDITY == TWICE
+  return {type, type};
 #endif
   return {type};
 }

@@ -102,6 +102,7 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"TAKEN_NAME", "counting has the name of one that is part of Muster"},
         Oddity{"BAD_NAME", "'Odd One'"},
         Oddity{"BAD_DEFAULT", "parameters.sizes[0]: 10 is out of range; allowed: 1 to 9"},
+        Oddity{"TWICE", "it has two tasks of the name odd"},
         Oddity{"NO_RULE", "a rule about parameters that it has not"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "tests/worker/plugins/odd_task.h"
 
@@ -32,6 +33,10 @@ absl::Status Prepare(const TaskOptions& options, const Preparation& preparation)
   preparation.progress(0.5, "half of it");
   if (prepares == "once it was killed" && is_first)
     while (true) pause();
+  if (prepares == "and tells for ever")
+    std::thread([tell = preparation.progress] {
+      while (true) tell(0.5, "still");
+    }).detach();
   if (prepares == "and is killed") raise(SIGKILL);
   if (prepares == "and throws") throw std::runtime_error("no luck");
   if (prepares == "on a full disk")
