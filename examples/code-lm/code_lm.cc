@@ -217,17 +217,19 @@ class CodeLm final : public muster::torch::ModuleTask<Model>, public muster::Gen
   }
 
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
-                                       const std::string& prompt, size_t bytes,
-                                       uint64_t seed) override {
+                                       const std::string& prompt, size_t bytes, uint64_t seed,
+                                       const muster::TextListener& told) override {
     if (prompt.empty() && corpus_.bytes.empty())
       return absl::FailedPreconditionError("give what the text goes on from (--prompt)");
     std::mt19937_64 random(seed);
     std::string text = prompt.empty() ? SomewhereInTheCorpus(random()) : prompt;
     const size_t begin = text.size();
     const absl::Status done = WithState(parameters, [&] {
-      while (text.size() - begin < bytes)
+      while (text.size() - begin < bytes) {
         text.push_back(
             static_cast<char>(Draw(NextByte(text), static_cast<double>(random() >> 11) * 0x1p-53)));
+        muster::ThrowIfError(told(absl::string_view(text).substr(text.size() - 1)));
+      }
     });
     if (!done.ok()) return done;
     return text.substr(begin);

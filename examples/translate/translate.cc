@@ -338,7 +338,8 @@ class Translate final : public muster::torch::ModuleTask<Net>, public muster::Ge
   }
 
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
-                                       const std::string& prompt, size_t bytes, uint64_t) override {
+                                       const std::string& prompt, size_t bytes, uint64_t,
+                                       const muster::TextListener&) override {
     if (prompt.empty())
       return absl::FailedPreconditionError("give the line that is to be translated (--prompt)");
     std::string text;

@@ -30,7 +30,7 @@
 namespace muster {
 
 // Grows with each change after which a library that was built before would be misunderstood.
-inline constexpr uint32_t kPluginInterface = 8;
+inline constexpr uint32_t kPluginInterface = 9;
 
 // Where TaskType::prepare puts what it makes, and whom it tells how far it is.
 struct Preparation {

@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "muster/tensor.h"
 
@@ -32,6 +33,10 @@ class __attribute__((visibility("default"))) TaskError : public std::runtime_err
  private:
   absl::Status status_;
 };
+
+inline void ThrowIfError(const absl::Status& status) {
+  if (!status.ok()) throw TaskError(status);
+}
 
 template <class T>
 T ValueOrThrow(absl::StatusOr<T> value) {
@@ -59,7 +64,8 @@ struct LaneInput {
 };
 
 struct LaneOutput {
-  // Samples or tokens: what `reduction: mean` divides by. At most 2^20 of each sample.
+  // Samples or tokens: what `reduction: mean` divides by. At most 2^20 of each sample; 0 only of
+  // a loss of 0.
   int64_t weight = 0;
   double loss = 0;           // summed over the samples
   double input_seconds = 0;  // of RunLane, spent on making its samples ready; the rest is compute
@@ -185,13 +191,20 @@ class Evaluates {
       absl::Span<const uint64_t> samples, absl::Span<const float> parameters) = 0;
 };
 
+// Hears a text while it is made, piece by piece. After an error nobody wants the rest of it.
+using TextListener = std::function<absl::Status(absl::string_view piece)>;
+
 // An ability: a text sample from a trained model.
 class Generates {
  public:
   virtual ~Generates() = default;
+  // What follows `prompt`, in so many bytes at most; the same state, prompt and seed, the same
+  // text. `told` hears its pieces in order, each as soon as it is made, so that people need not
+  // wait for the last one; what it returns that is no OK is given back at once. A task that makes
+  // all at once tells nothing. `parameters` as of LaneInput.
   virtual absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
                                                const std::string& prompt, size_t bytes,
-                                               uint64_t seed) = 0;
+                                               uint64_t seed, const TextListener& told) = 0;
 };
 
 inline Evaluates* Task::evaluates() { return dynamic_cast<Evaluates*>(this); }

@@ -17,6 +17,16 @@ size_t Utf8Length(absl::string_view text) {
   return overlong || surrogate || too_large ? 0 : length;
 }
 
+size_t WholeUtf8(absl::string_view text) {
+  for (size_t last = 1; last <= 3 && last <= text.size(); ++last) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - last]);
+    if ((byte & 0xc0) == 0x80) continue;
+    const size_t length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+    return length > last ? text.size() - last : text.size();
+  }
+  return text.size();
+}
+
 bool IsUtf8(absl::string_view text) {
   while (!text.empty()) {
     const size_t length = Utf8Length(text);

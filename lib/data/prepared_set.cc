@@ -226,8 +226,9 @@ absl::Status CheckNormalisation(const DataSpec& data, const DataField& input) {
   MUSTER_RETURN_IF_ERROR(check("data.mean", data.mean));
   MUSTER_RETURN_IF_ERROR(check("data.deviation", data.deviation));
   for (const double deviation : data.deviation)
-    if (!(deviation > 0))
-      return absl::FailedPreconditionError("data.deviation: it is divided by, so it is above 0");
+    if (!(deviation >= 1e-30))
+      return absl::FailedPreconditionError(absl::StrCat(
+          "data.deviation: ", deviation, "; it is divided by, so it is 1e-30 or more"));
   return absl::OkStatus();
 }
 

@@ -720,7 +720,7 @@ std::vector<FieldRule> DataSetRules() {
                           {-1e30, 1e30})),
               set),
       OnlyFor(Later(Reals("data.deviation", kTraining, MUSTER_MEMBER(training.data.deviation),
-                          kMaxListItems, {.min = 0, .max = 1e30, .above_min = true})),
+                          kMaxListItems, {.min = 1e-30, .max = 1e30})),
               set),
       OnlyFor(Later(Whole("data.crop", kTraining, MUSTER_MEMBER(training.data.crop), 0, 8192)),
               set),

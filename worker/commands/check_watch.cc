@@ -23,13 +23,6 @@ Duration PatienceOf(const RuntimeSpec& runtime) {
                                      : Duration(kDefaultThreadPatience);
 }
 
-std::string WhyAPassHangs(double seconds, const std::string& task) {
-  return absl::StrFormat(
-      "nothing has gone on for %.0f s in a pass through the model of %s: it has not returned; "
-      "where it needs so long, take more lanes, or give the job a larger thread_patience",
-      seconds, task);
-}
-
 CheckWatch::CheckWatch(const std::string& task, Duration patience,
                        std::function<void(const std::string& why)> hangs)
     : patience_(patience),
@@ -38,16 +31,28 @@ CheckWatch::CheckWatch(const std::string& task, Duration patience,
               .hangs =
                   [this, hangs = std::move(hangs)](const ThreadAge& age) {
                     line_.Clear();
-                    hangs(is_made_ ? WhyAPassHangs(age.seconds, progress_.runs())
-                                   : WhyItHangs(age, progress_.runs()));
+                    hangs(WhyItStandsStill(age));
                   }},
              {&progress_}) {
   progress_.Runs(absl::StrCat("task ", task));
   GoesOn();
 }
 
+std::string CheckWatch::WhyItStandsStill(const ThreadAge& age) const {
+  if (at_ == Stage::kMaking) return WhyItHangs(age, progress_.runs());
+  if (at_ == Stage::kEnding)
+    return absl::StrFormat(
+        "nothing has gone on for %.0f s at the end of the model of %s: its destructor has not "
+        "returned",
+        age.seconds, progress_.runs());
+  return absl::StrFormat(
+      "nothing has gone on for %.0f s in a pass through the model of %s: it has not returned; "
+      "where it needs so long, take more lanes, or give the job a larger thread_patience",
+      age.seconds, progress_.runs());
+}
+
 Preparing CheckWatch::Makes(std::function<void(const std::string& what)> enters) {
-  is_made_ = false;
+  at_ = Stage::kMaking;
   Begins("making the model of ");
   GoesOn();
   Preparing preparing = line_.TellsThis();
@@ -66,8 +71,14 @@ Preparing CheckWatch::Makes(std::function<void(const std::string& what)> enters)
 }
 
 void CheckWatch::RunsTheModel() {
-  is_made_ = true;
+  at_ = Stage::kRunning;
   Begins("running the model of ");
+  GoesOn();
+}
+
+void CheckWatch::EndsTheModel() {
+  at_ = Stage::kEnding;
+  Begins("ending the model of ");
   GoesOn();
 }
 

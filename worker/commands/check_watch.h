@@ -1,6 +1,7 @@
 // Watches over a check, which runs code of others: a plug-in may never return from its constructor,
-// nor a model from its forward pass. It ends a check that stands still for too long, and tells
-// whoever waits at a terminal what is under way. Lives as long as what it watches over.
+// nor a model from its forward pass or its destructor. It ends a check that stands still for too
+// long, and tells whoever waits at a terminal what is under way. Lives as long as what it watches
+// over.
 #pragma once
 
 #include <atomic>
@@ -20,9 +21,6 @@ namespace muster::worker {
 // What the job says; else as long as a cluster has.
 Duration PatienceOf(const RuntimeSpec& runtime);
 
-// For people, of a pass through the model of `task`, as WhyItHangs of one that is made. Pure.
-std::string WhyAPassHangs(double seconds, const std::string& task);
-
 class CheckWatch {
  public:
   // `task`: its name. `hangs`: told why, once, on a thread of its own.
@@ -34,9 +32,14 @@ class CheckWatch {
   Preparing Makes(std::function<void(const std::string& what)> enters);
   // It is made, and its model is run. GoesOn before each piece of that.
   void RunsTheModel();
+  // All that was asked of it is done: what is left is its end.
+  void EndsTheModel();
   void GoesOn();
 
  private:
+  enum class Stage { kMaking, kRunning, kEnding };
+
+  std::string WhyItStandsStill(const ThreadAge& age) const;
   // Told of, once it takes longer than whoever waits would wonder.
   void Begins(const char* what);
 
@@ -44,7 +47,7 @@ class CheckWatch {
   PreparingLine line_;
   ThreadProgress progress_{"main"};
   ThreadProgress stage_{"stage"};  // goes on with the next one alone
-  std::atomic<bool> is_made_ = false;
+  std::atomic<Stage> at_ = Stage::kMaking;
   LifeSigns signs_;
   std::optional<LifeSigns> tells_;
 };

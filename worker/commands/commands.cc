@@ -44,6 +44,7 @@
 #include "worker/commands/data_text.h"
 #include "worker/commands/evaluate.h"
 #include "worker/commands/evaluate_text.h"
+#include "worker/commands/growing_text.h"
 #include "worker/commands/memory_of_process.h"
 #include "worker/commands/preparing_line.h"
 #include "worker/commands/saved_model.h"
@@ -204,6 +205,7 @@ absl::StatusOr<CheckReport> CheckWatched(const JobSpec& spec, const Words& words
                                              {.gradients = words.gradients,
                                               .goes_on = [&watch] { watch.GoesOn(); },
                                               .remembers = made->remembers});
+  watch.EndsTheModel();
   code = ExitCodeOfCheck(report.status());
   MUSTER_RETURN_IF_ERROR(report.status());
   report->plugin = made->plugin;
@@ -367,11 +369,19 @@ int GenerateText(const Words& words, std::ostream& out) {
                   absl::UnimplementedError(
                       absl::StrCat("task ", model->spec.training.task, " makes no text")),
                   kExitBadConfiguration);
-  const absl::StatusOr<std::string> text =
-      generates->Generate(model->model(), words.prompt, words.bytes, words.seed);
-  if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfModel(text.status()));
-  out << (words.json ? GeneratedAsJson(words.prompt, *text)
-                     : PrintableLines(words.prompt + *text) + "\n");
+  if (words.json) {
+    const absl::StatusOr<std::string> text =
+        generates->Generate(model->model(), words.prompt, words.bytes, words.seed,
+                            [](absl::string_view) { return absl::OkStatus(); });
+    if (!text.ok()) return Refuse(kGenerate, text.status(), ExitCodeOfModel(text.status()));
+    out << GeneratedAsJson(words.prompt, *text);
+    return kExitDone;
+  }
+  const absl::Status written = WriteGrowingText(out, words.prompt, [&](const TextListener& told) {
+    return generates->Generate(model->model(), words.prompt, words.bytes, words.seed, told);
+  });
+  // Of an output that takes nothing more, what the program ends with is said elsewhere.
+  if (!written.ok() && out) return Refuse(kGenerate, written, ExitCodeOfModel(written));
   return kExitDone;
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/base/printable.h"
@@ -27,6 +29,8 @@ namespace {
 constexpr size_t kMostHashBytes = 256;
 constexpr size_t kMostMetrics = 64;
 constexpr size_t kMostNameBytes = 64;
+constexpr char kLackOfMemory[] =
+    "there is no memory left; make its model, its data or its batch smaller";
 
 bool IsMetricName(const std::string& name) {
   return !name.empty() && name.size() <= kMostNameBytes &&
@@ -104,6 +108,10 @@ class LaneAccount {
     if (output.weight < 0 || output.weight / kMostSampleWeight > samples_)
       return Wrong(absl::StrCat("has weight ", output.weight, " for ", samples_,
                                 " samples; allowed: 0 to ", kMostSampleWeight, " of each"));
+    // It would be divided by nothing, and the job would learn at a rate that nobody has chosen.
+    if (output.weight == 0 && output.loss != 0)
+      return Wrong(absl::StrCat("tells a loss of ", output.loss, " and a weight of 0; the weight ",
+                                "is of how many samples, or tokens, the loss is the sum"));
     if (const std::string why = WhyNotLeftOut(output); !why.empty()) return Wrong(why);
     outcome_ = output;
     sink_.outcome(output);
@@ -286,14 +294,21 @@ class Guarded final : public Task,
     return sums;
   }
   absl::StatusOr<std::string> Generate(absl::Span<const float> parameters,
-                                       const std::string& prompt, size_t bytes,
-                                       uint64_t seed) override {
-    std::string text;
+                                       const std::string& prompt, size_t bytes, uint64_t seed,
+                                       const TextListener& told) override {
+    std::string text, heard;
+    const TextListener hears = [&](absl::string_view piece) {
+      absl::StrAppend(&heard, piece);
+      return told(piece);
+    };
     MUSTER_RETURN_IF_ERROR(Guard([&]() -> absl::Status {
-      MUSTER_ASSIGN_OR_RETURN(text, task_->generates()->Generate(parameters, prompt, bytes, seed));
+      MUSTER_ASSIGN_OR_RETURN(text,
+                              task_->generates()->Generate(parameters, prompt, bytes, seed, hears));
       return absl::OkStatus();
     }));
-    return text;
+    if (absl::StartsWith(text, heard)) return text;
+    return absl::FailedPreconditionError(
+        absl::StrCat("task ", name_, " has told pieces of another text than it gives"));
   }
 
  private:
@@ -311,6 +326,8 @@ class Guarded final : public Task,
       status = work();
     } catch (const TaskError& thrown) {
       status = thrown.status();
+    } catch (const std::bad_alloc&) {
+      status = absl::ResourceExhaustedError(kLackOfMemory);
     } catch (const std::exception& thrown) {
       status = absl::InternalError(absl::StrCat("task ", name_, " throws: ", thrown.what()));
     } catch (...) {
@@ -354,8 +371,7 @@ absl::Status StatusOfThrown(const std::string& name, const char* when) {
   } catch (const TaskError& thrown) {
     return thrown.status();
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("task ", name, " is out of memory; make its model or its data smaller"));
+    return NamedLack(name, absl::ResourceExhaustedError(kLackOfMemory));
   } catch (const std::system_error& thrown) {
     const std::string text = absl::StrCat("task ", name, " throws ", when, ": ", thrown.what());
     return thrown.code() == std::errc::no_space_on_device

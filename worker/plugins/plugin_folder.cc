@@ -69,6 +69,23 @@ absl::Status CheckBuild(const PluginBuild& theirs) {
   return absl::OkStatus();
 }
 
+// Values travel as JSON, and whole numbers as doubles, which have each of them only so far.
+absl::Status CheckBounds(const TaskParameter& parameter) {
+  constexpr double kMostWhole = 9007199254740992;  // 2^53
+  constexpr double kMostReal = 1e300;
+  const bool is_whole =
+      parameter.kind == ParameterKind::kInteger || parameter.kind == ParameterKind::kIntegers;
+  const bool is_real =
+      parameter.kind == ParameterKind::kReal || parameter.kind == ParameterKind::kReals;
+  if (!is_whole && !is_real) return absl::OkStatus();
+  const double most = is_whole ? kMostWhole : kMostReal;
+  if (-most <= parameter.min && parameter.min <= parameter.max && parameter.max <= most)
+    return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "takes ", parameter.min, " to ", parameter.max, "; the first is to be the smaller, and ",
+      is_whole ? "of whole numbers both lie within ±2^53" : "both lie within ±1e300"));
+}
+
 absl::Status CheckParameters(const TaskInfo& info) {
   std::set<std::string> names;
   nlohmann::json defaults = nlohmann::json::object();
@@ -76,6 +93,9 @@ absl::Status CheckParameters(const TaskInfo& info) {
     if (!names.insert(parameter.name).second)
       return absl::InvalidArgumentError(
           absl::StrCat("its task ", info.name, " has two parameters ", parameter.name));
+    if (const absl::Status bad = CheckBounds(parameter); !bad.ok())
+      return absl::InvalidArgumentError(absl::StrCat("parameter ", parameter.name, " of its task ",
+                                                     info.name, " ", bad.message()));
     defaults[parameter.name] = FromParameter(parameter.default_value);
   }
   if (info.multiple.empty() != info.divisor.empty() ||

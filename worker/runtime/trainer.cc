@@ -489,7 +489,10 @@ void Trainer::Do(const DoGenerate& command) {
   absl::StatusOr<std::string> text = absl::UnimplementedError("this task makes no text");
   if (generates != nullptr)
     text = generates->Generate(ModelIn(*command.values), command.prompt, command.bytes,
-                               setup_->spec.training.seed);
+                               setup_->spec.training.seed, [this](absl::string_view) {
+                                 GoOn();
+                                 return absl::OkStatus();
+                               });
   parts_.events->Post(Generated{std::move(text)});
 }
 

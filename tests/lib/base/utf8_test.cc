@@ -40,5 +40,17 @@ TEST(Utf8, WholeTexts) {
   EXPECT_FALSE(IsUtf8("cut \xe2\x82"));
 }
 
+TEST(Utf8, ACharacterAtTheEndThatIsNotWholeYetWaits) {
+  for (const std::string character : {"z", "\xc3\xbc", "\xe2\x82\xac", "\xf0\x9f\x98\x80"})
+    for (size_t length = 1; length <= character.size(); ++length)
+      EXPECT_EQ(WholeUtf8("ab" + character.substr(0, length)),
+                length == character.size() ? 2 + length : 2)
+          << character << " " << length;
+  EXPECT_EQ(WholeUtf8(""), 0u);
+  EXPECT_EQ(WholeUtf8("\xf0"), 0u);
+  EXPECT_EQ(WholeUtf8("a\xff"), 1u) << "as the first byte of four";
+  EXPECT_EQ(WholeUtf8("\x80\x80\x80\x80\x80"), 5u) << "nothing can complete it";
+}
+
 }  // namespace
 }  // namespace muster

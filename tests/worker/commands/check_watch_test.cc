@@ -48,6 +48,14 @@ TEST(CheckWatch, APassThatNeverReturnsIsTold) {
                                 HasSubstr("larger thread_patience")));
 }
 
+TEST(CheckWatch, AModelThatNeverEndsIsTold) {
+  Mailbox<std::string> why;
+  CheckWatch watch("layers", kPatience, [&](const std::string& told) { why.Post(told); });
+  watch.RunsTheModel();
+  watch.EndsTheModel();
+  EXPECT_THAT(Heard(why), HasSubstr(" s at the end of the model of task layers: its destructor "));
+}
+
 // In a process of its own, which keeps the limit.
 TEST(LimitMemoryDeathTest, WhatIsBeyondItIsRefused) {
   constexpr size_t kMebibyte = size_t{1} << 20;

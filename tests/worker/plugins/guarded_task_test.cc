@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "lib/base/printable.h"
@@ -112,11 +113,15 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"finds bad data", absl::StatusCode::kDataLoss, "rows.csv:7: no number"},
         Oddity{"has no memory in a lane", absl::StatusCode::kResourceExhausted,
                "task odd: no room for it"},
+        Oddity{"asks for more memory than there is", absl::StatusCode::kResourceExhausted,
+               "task odd: there is no memory left; make its model, its data or its batch smaller"},
         Oddity{"rounds otherwise", absl::StatusCode::kFailedPrecondition,
                "how the processor rounds"},
         Oddity{"weighs too much", absl::StatusCode::kFailedPrecondition,
                "has weight 9223372036854775807"},
         Oddity{"weighs too little", absl::StatusCode::kFailedPrecondition, "has weight -1"},
+        Oddity{"has a loss of nothing", absl::StatusCode::kFailedPrecondition,
+               "task odd tells a loss of 3.5 and a weight of 0; the weight is of how many samples"},
         Oddity{"is ready too early", absl::StatusCode::kFailedPrecondition, "before its outcome"},
         Oddity{"never tells its outcome", absl::StatusCode::kFailedPrecondition,
                "before its outcome"},
@@ -165,6 +170,49 @@ TEST(GuardedTask, WhatIsThrownBeforeTheFirstLaneIsAnError) {
   std::vector<float> none;
   EXPECT_THAT(std::string(task->Initialize(1, absl::MakeSpan(none)).message()),
               HasSubstr("task odd throws: no weights"));
+}
+
+// Makes what it is told to, and nothing else.
+class Writing final : public Task, public Generates {
+ public:
+  std::vector<TensorSpec> Tensors() const override { return {{"a", {3}}}; }
+  uint64_t SampleCount() const override { return 40; }
+  std::string DataHash() const override { return "ids"; }
+  absl::Status Bind(const FlatSpace&) override { return absl::OkStatus(); }
+  absl::Status Initialize(uint64_t, absl::Span<float>) override { return absl::OkStatus(); }
+  absl::StatusOr<LaneOutput> RunLane(const LaneInput&, GradientSink) override {
+    return absl::UnimplementedError("it writes alone");
+  }
+  absl::StatusOr<std::string> Generate(absl::Span<const float>, const std::string& prompt, size_t,
+                                       uint64_t, const TextListener& told) override {
+    if (prompt == "throws") throw std::runtime_error("no word");
+    ThrowIfError(told("a"));
+    ThrowIfError(told(prompt));
+    return "abc";
+  }
+};
+
+TEST(GuardedTask, WhatItTellsWhileItWritesIsTheBeginOfWhatItGives) {
+  SetFloatEnvironment();
+  const auto task = MakeGuarded("writer", OnBadSample::kStop, [] {
+                      return absl::StatusOr<std::unique_ptr<Task>>(std::make_unique<Writing>());
+                    }).value();
+  std::string heard;
+  const auto writes = [&](const char* prompt, const absl::Status& answer) {
+    heard.clear();
+    const auto text = task->generates()->Generate({}, prompt, 3, 1, [&](absl::string_view piece) {
+      absl::StrAppend(&heard, piece);
+      return answer;
+    });
+    return text.ok() ? *text : text.status().ToString();
+  };
+  EXPECT_EQ(writes("b", absl::OkStatus()), "abc");
+  EXPECT_EQ(heard, "ab");
+  EXPECT_EQ(writes("b", absl::CancelledError("enough")), "CANCELLED: enough");
+  EXPECT_EQ(heard, "a");
+  EXPECT_THAT(writes("x", absl::OkStatus()),
+              HasSubstr("task writer has told pieces of another text than it gives"));
+  EXPECT_THAT(writes("throws", absl::OkStatus()), HasSubstr("task writer throws: no word"));
 }
 
 // Reads ahead, and does nothing else.
@@ -222,7 +270,7 @@ TEST(GuardedTask, WhatIsThrownWhenItPreparesIsAnError) {
       {[]() -> absl::Status { throw 7; }, absl::StatusCode::kFailedPrecondition,
        "task odd throws what is no exception when it prepares"},
       {[]() -> absl::Status { throw std::bad_alloc(); }, absl::StatusCode::kResourceExhausted,
-       "task odd is out of memory"},
+       "task odd: there is no memory left"},
       {[]() -> absl::Status { throw std::system_error(ENOSPC, std::generic_category()); },
        absl::StatusCode::kResourceExhausted, "No space left on device: free some space"},
       {[] {

@@ -1,4 +1,6 @@
 // A plug-in whose oddity is compiled in: ODDITY is one of these names.
+#include <cmath>
+#include <cstdint>
 #include <stdexcept>
 
 #include "tests/worker/plugins/odd_task.h"
@@ -17,6 +19,8 @@
 #define UNDEFINED 11
 #define HANGS 12
 #define TWICE 13
+#define ENDLESS 14
+#define TOO_WIDE 15
 
 #if ODDITY == HANGS
 #include <unistd.h>
@@ -54,6 +58,12 @@ namespace {
   type.info.divisor = "heads";
 #elif ODDITY == TWICE
   return {type, type};
+#elif ODDITY == ENDLESS
+  type.info.parameters.push_back(
+      muster::TaskParameter::Real("slope", 0, -INFINITY, INFINITY, "of a line"));
+#elif ODDITY == TOO_WIDE
+  type.info.parameters.push_back(
+      muster::TaskParameter::Integer("key", 0, INT64_MIN, INT64_MAX, "of anything"));
 #endif
   return {type};
 }

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -67,10 +68,12 @@ class OddTask : public Task {
     }
     if (does_ == "finds bad data") return absl::DataLossError("rows.csv:7: no number");
     if (does_ == "has no memory in a lane") return absl::ResourceExhaustedError("no room for it");
+    if (does_ == "asks for more memory than there is") throw std::bad_alloc();
     if (does_ == "rounds otherwise") _mm_setcsr(_mm_getcsr() & ~0x8040u);
     LaneOutput output{.weight = static_cast<int64_t>(input.samples.size())};
     if (does_ == "weighs too much") output.weight = std::numeric_limits<int64_t>::max();
     if (does_ == "weighs too little") output.weight = -1;
+    if (does_ == "has a loss of nothing") output = {.weight = 0, .loss = 3.5};
     if (does_ == "leaves out what it may not") output.left_out = {0};
     if (does_ == "leaves out a sample that there is not") output.left_out = {9};
     if (does_ == "leaves out a sample twice") output.left_out = {1, 1};

@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Oddity{"NO_SYMBOL", "exports no function muster_plugin"},
         Oddity{"OLD_INTERFACE",
-               "version 0 of the interface of plug-ins, and this muster has version 8"},
+               "version 0 of the interface of plug-ins, and this muster has version 9"},
         Oddity{"OTHER_MUSTER", "built with muster 0.0.9, and this muster with " MUSTER_VERSION},
         Oddity{"OTHER_TORCH", "built with LibTorch 1.13.1, and this muster with "},
         Oddity{"THROWS", "throws when it is loaded: no plug-in today"},
@@ -103,6 +103,8 @@ INSTANTIATE_TEST_SUITE_P(
         Oddity{"BAD_NAME", "'Odd One'"},
         Oddity{"BAD_DEFAULT", "parameters.sizes[0]: 10 is out of range; allowed: 1 to 9"},
         Oddity{"TWICE", "it has two tasks of the name odd"},
+        Oddity{"ENDLESS", "parameter slope of its task odd takes -inf to inf; "},
+        Oddity{"TOO_WIDE", "of whole numbers both lie within ±2^53"},
         Oddity{"NO_RULE", "a rule about parameters that it has not"}),
     [](const auto& instance) { return std::string(instance.param.name); });
 

@@ -7,12 +7,15 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "tests/worker/tasks/lane_rig.h"
 #include "tests/worker/tasks/small_specs.h"
 #include "worker/tasks/make_task.h"
 
 namespace muster::worker {
 namespace {
+
+absl::Status Unheard(absl::string_view) { return absl::OkStatus(); }
 
 double MeanLoss(LaneRig& rig, const std::vector<uint64_t>& samples) {
   FlatMemory ignored = rig.Memory();
@@ -115,13 +118,28 @@ TEST(CodeLm, GeneratesWhatTheSeedSays) {
   LaneRig rig(MakeTask(SmallCodeLm()).value());
   auto* model = dynamic_cast<Generates*>(&rig.task());
   ASSERT_NE(model, nullptr);
-  const auto text = model->Generate(rig.parameters().span(), "inline", 40, 7);
+  const auto text = model->Generate(rig.parameters().span(), "inline", 40, 7, Unheard);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_EQ(text->size(), 40u);
-  EXPECT_EQ(*text, *model->Generate(rig.parameters().span(), "inline", 40, 7));
-  EXPECT_NE(*text, *model->Generate(rig.parameters().span(), "inline", 40, 8));
-  EXPECT_EQ(model->Generate(rig.parameters().span(), "", 3, 7)->size(), 3u);
-  EXPECT_EQ(*model->Generate(rig.parameters().span(), "x", 0, 7), "");
+  EXPECT_EQ(*text, *model->Generate(rig.parameters().span(), "inline", 40, 7, Unheard));
+  EXPECT_NE(*text, *model->Generate(rig.parameters().span(), "inline", 40, 8, Unheard));
+  EXPECT_EQ(model->Generate(rig.parameters().span(), "", 3, 7, Unheard)->size(), 3u);
+  EXPECT_EQ(*model->Generate(rig.parameters().span(), "x", 0, 7, Unheard), "");
+}
+
+TEST(CodeLm, TellsEachByteAsItIsMadeUntilNobodyListens) {
+  LaneRig rig(MakeTask(SmallCodeLm()).value());
+  Generates& generates = *rig.task().generates();
+  std::string heard;
+  const auto hears = [&](absl::string_view piece) {
+    absl::StrAppend(&heard, piece);
+    return heard.size() < 5 ? absl::OkStatus() : absl::CancelledError("enough");
+  };
+  const auto parameters = rig.parameters().span();
+  const std::string text = generates.Generate(parameters, "inline", 9, 7, Unheard).value();
+  EXPECT_EQ(generates.Generate(parameters, "inline", 9, 7, hears).status(),
+            absl::CancelledError("enough"));
+  EXPECT_EQ(heard, text.substr(0, 5));
 }
 
 TEST(CodeLm, GeneratesFromAPromptWithoutItsData) {
@@ -135,9 +153,9 @@ TEST(CodeLm, GeneratesFromAPromptWithoutItsData) {
   ASSERT_TRUE(task.Bind(with_data.layout().space()).ok());
   Generates& generates = *task.generates();
   const absl::Span<const float> parameters = with_data.parameters().span();
-  EXPECT_EQ(generates.Generate(parameters, "int ", 40, 7).value(),
-            with_data.task().generates()->Generate(parameters, "int ", 40, 7).value());
-  const absl::Status nothing = generates.Generate(parameters, "", 40, 7).status();
+  EXPECT_EQ(generates.Generate(parameters, "int ", 40, 7, Unheard).value(),
+            with_data.task().generates()->Generate(parameters, "int ", 40, 7, Unheard).value());
+  const absl::Status nothing = generates.Generate(parameters, "", 40, 7, Unheard).status();
   EXPECT_EQ(nothing.code(), absl::StatusCode::kFailedPrecondition) << nothing;
   EXPECT_THAT(std::string(nothing.message()), testing::HasSubstr("--prompt"));
 }
@@ -146,8 +164,9 @@ TEST(CodeLm, GeneratingLeavesNothingBehindInALane) {
   LaneRig rig(MakeTask(SmallCodeLm()).value());
   FlatMemory before = rig.Memory(), after = rig.Memory();
   ASSERT_TRUE(rig.Run({1, 2}, 3, before).ok());
-  ASSERT_TRUE(
-      dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "a", 5, 1).ok());
+  ASSERT_TRUE(dynamic_cast<Generates&>(rig.task())
+                  .Generate(rig.parameters().span(), "a", 5, 1, Unheard)
+                  .ok());
   ASSERT_TRUE(rig.Run({1, 2}, 3, after).ok());
   EXPECT_TRUE(before.SameBits(after));
 }
@@ -156,7 +175,7 @@ TEST(CodeLm, ATrainedModelWritesItsText) {
   LaneRig rig(MakeTask(SmallCodeLm()).value());
   Train(rig, 400);
   const auto text =
-      dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1);
+      dynamic_cast<Generates&>(rig.task()).Generate(rig.parameters().span(), "", 300, 1, Unheard);
   const auto ascii = std::count_if(text->begin(), text->end(),
                                    [](char c) { return c == '\n' || (c >= ' ' && c < 127); });
   EXPECT_GE(ascii, 295) << *text;
