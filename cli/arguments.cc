@@ -13,10 +13,12 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/types/span.h"
 #include "cli/arguments_parts.h"
 #include "cli/cluster_folder.h"
 #include "lib/base/exit_codes.h"
 #include "lib/base/loopback.h"
+#include "lib/base/printable.h"
 #include "lib/base/version.h"
 #include "lib/config/field_error.h"
 #include "lib/launch/command_line.h"
@@ -160,16 +162,31 @@ std::vector<std::string> WordsToComplete(int argc, const char* const* argv) {
   return words;
 }
 
-// CLI11 says only that a command is missing.
-std::string UnknownCommand(const CLI::App& app, int argc, const char* const* argv) {
-  if (argc < 2 || argv[1][0] == '-') return "";
+std::vector<std::string> CommandsOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands(nullptr)) names.push_back(command->get_name());
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return "";
-  const std::string hint = DidYouMean(argv[1], names);
-  return absl::StrCat("muster: '", argv[1], "' is not a command", hint.empty() ? "." : hint,
-                      " Commands: ", absl::StrJoin(names, ", "),
-                      ". muster --help explains them.\n");
+  return names;
+}
+
+// CLI11 says only that a command is missing. `whole`: "muster", or "muster checkpoints", which has
+// commands of its own; `words` are those after it.
+std::string UnknownCommand(const CLI::App& app, const std::string& whole,
+                           absl::Span<const char* const> words) {
+  const std::vector<std::string> names = CommandsOf(app);
+  if (names.empty() || words.empty() || words[0][0] == '-') return "";
+  const std::string first = words[0];
+  const auto is_one = [&](const std::string& word) {
+    return std::find(names.begin(), names.end(), word) != names.end();
+  };
+  if (is_one(first))
+    return UnknownCommand(*app.get_subcommand(first), absl::StrCat(whole, " ", first),
+                          words.subspan(1));
+  std::string hint = DidYouMean(first, names);
+  if (words.size() > 1 && is_one(words[1]))
+    hint = absl::StrCat("; write: ", whole, " ", words[1], " ", Cut(Printable(first)), ".");
+  return absl::StrCat(whole, ": '", first, "' is not a command", hint.empty() ? "." : hint,
+                      " Commands: ", absl::StrJoin(names, ", "), ". ", whole,
+                      " --help explains them.\n");
 }
 
 // CLI11 says what is missing before what is wrong: who mistypes an option is told of that first.
@@ -184,12 +201,17 @@ std::string UnknownOption(const CLI::App& command) {
 }
 
 std::string FailureText(const CLI::App* app, const CLI::Error& error) {
-  const std::vector<CLI::App*> given = app->get_subcommands();
-  const std::string command =
-      given.empty() ? "muster" : absl::StrCat("muster ", given.front()->get_name());
-  std::string why = UnknownOption(given.empty() ? *app : *given.front());
-  if (why.empty() && given.empty()) why = "say what to do, such as muster train job.yaml";
+  const CLI::App* given = app;
+  std::string command = "muster";
+  while (!given->get_subcommands().empty()) {
+    given = given->get_subcommands().front();
+    absl::StrAppend(&command, " ", given->get_name());
+  }
+  std::string why = UnknownOption(*given);
+  if (why.empty() && given == app) why = "say what to do, such as muster train job.yaml";
   if (why.empty()) why = error.what();
+  if (why == "A subcommand is required")
+    why = absl::StrCat("say what to do: ", absl::StrJoin(CommandsOf(*given), ", "));
   if (why == "job is required") why = kMissingJob;
   if (why == "host is required") why = kMissingHost;
   return absl::StrCat(command, ": ", why, "\n", command, " --help explains what is allowed.\n");
@@ -244,7 +266,8 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     return {.arguments = CompletionArguments{.words = WordsToComplete(argc, argv)}};
   CommandLine line;
   CLI::App& app = line.app;
-  if (std::string unknown = UnknownCommand(app, argc, argv); !unknown.empty())
+  const absl::Span<const char* const> given_words(argv, static_cast<size_t>(argc));
+  if (std::string unknown = UnknownCommand(app, "muster", given_words.subspan(1)); !unknown.empty())
     return {.exit_code = kExitBadConfiguration, .text = std::move(unknown)};
   // Scripts for torchrun are full of -nr, which is no option of one letter.
   std::vector<const char*> words(argv, argv + argc);
@@ -322,6 +345,7 @@ Parsed ParseArguments(int argc, const char* const* argv) {
     // Here, since a delimiter of CLI11 drops what is empty between two of it.
     if (!remote.columns.empty())
       remote.columns = absl::StrSplit(absl::StrJoin(remote.columns, ","), ',');
+    remote.series = absl::StrSplit(absl::StrJoin(remote.series, ","), ',');
     if (std::string missing = MissingJob(name, remote); !missing.empty())
       return {.exit_code = kExitBadConfiguration, .text = std::move(missing)};
     remote.has_to = given.count("--to") > 0;

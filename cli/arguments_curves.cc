@@ -23,7 +23,7 @@ constexpr char kPlotFooter[] =
     "  muster plot count-1 count-2 -o loss.svg\n"
     "  muster plot --dir runs/one --dir runs/two -o loss.html --smooth\n"
     "  muster plot count-1 --series gradient_norm --log -o norm.svg\n"
-    "  muster plot count-1 --series loss --series validation.loss -o both.svg";
+    "  muster plot count-1 --series loss,validation.loss -o both.svg";
 
 constexpr char kTensorBoardFooter[] =
     "Writes the history of each job as a run of TensorBoard, DIR/JOB, with its hyper-parameters, "
@@ -80,7 +80,7 @@ void AddCurves(CLI::App& app, RemoteArguments& remote) {
   plot->add_option("-o,--output", remote.output, "the file that is written, .svg or .html")
       ->required()
       ->type_name("FILE");
-  plot->add_option("--series", remote.series, "what is drawn; may be given again")
+  plot->add_option("--series", remote.series, "what is drawn, with commas; may be given again")
       ->default_str("loss")
       ->type_name("NAME")
       ->allow_extra_args(false);

@@ -452,6 +452,10 @@ TEST(ArgumentsTest, APlotIsOfSeveralJobsOrFolders) {
   EXPECT_EQ(of_folders.dir, "one");
   EXPECT_TRUE(of_folders.has_dir);
   EXPECT_THAT(of_folders.series, ElementsAre("gradient_norm", "loss"));
+  EXPECT_THAT(std::get<RemoteArguments>(
+                  Parse({"plot", "a", "-o", "x.svg", "--series", "loss,validation.loss"}).arguments)
+                  .series,
+              ElementsAre("loss", "validation.loss"));
   EXPECT_EQ(of_folders.smooth, 0.5);
   EXPECT_TRUE(of_folders.is_log);
   const auto board =
@@ -514,7 +518,7 @@ TEST(ArgumentsTest, TheHelpOfLogsTeaches) {
 
 TEST(ArgumentsTest, TheHelpNamesWhatIsMeasured) {
   const std::pair<const char*, const char*> rows[] = {{"plot", "validation.METRIC"},
-                                                      {"plot", "--series validation.loss"},
+                                                      {"plot", "--series loss,validation.loss"},
                                                       {"history", "validation.loss"},
                                                       {"list", "validation.METRIC"}};
   for (const auto& [command, word] : rows)
@@ -603,6 +607,9 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
       {{}, "muster: say what to do"},
       {{"train", "--worker", "3"}, "--worker: there is no such option; did you mean '--workers'?"},
       {{"list", "--bogus"}, "--bogus: there is no such option\n"},
+      {{"checkpoints", "list", "--stepp", "3"},
+       "muster checkpoints list: --stepp: there is no such option; did you mean '--step'?"},
+      {{"checkpoints"}, "muster checkpoints: say what to do: list, show, verify, delete, keep\n"},
       {{"ledger", "j", "--step", "-1"}, "--step: '-1' is not a whole number"},
       {{"ledger", "j", "--sample", "x"}, "--sample: 'x' is not a whole number"},
       {{"up", "--dir", long_path.c_str()}, "--dir: has 5000 characters"},
@@ -619,6 +626,18 @@ TEST(ArgumentsTest, AnErrorNamesTheWordThatIsWrong) {
     EXPECT_THAT(parsed.text, HasSubstr(row.said));
     EXPECT_THAT(parsed.text, HasSubstr(" --help explains what is allowed")) << row.said;
   }
+}
+
+TEST(ArgumentsTest, AWordThatIsNoCommandIsNamedWithThoseThereAre) {
+  const auto said = [](const std::vector<const char*>& words) { return Parse(words).text; };
+  EXPECT_THAT(said({"trian", "a.yaml"}),
+              HasSubstr("muster: 'trian' is not a command; did you mean 'train'? Commands: train"));
+  EXPECT_THAT(said({"data", "inspct", "a.yaml"}),
+              HasSubstr("muster data: 'inspct' is not a command; did you mean 'inspect'?"));
+  EXPECT_THAT(said({"checkpoints", "count-1", "list"}),
+              HasSubstr("muster checkpoints: 'count-1' is not a command; write: muster checkpoints "
+                        "list count-1. Commands: list, show, verify, delete, keep. muster "
+                        "checkpoints --help explains them.\n"));
 }
 
 TEST(ArgumentsTest, EachCommandHasAnExample) {
