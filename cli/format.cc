@@ -27,7 +27,12 @@ std::string Rate(double per_second) {
   return ThreeDigits(per_second / 1e6) + "M";
 }
 
-std::string Loss(double loss) { return std::isfinite(loss) ? absl::StrFormat("%.4f", loss) : "?"; }
+std::string Loss(double loss) {
+  if (!std::isfinite(loss)) return "?";
+  const double size = std::fabs(loss);
+  const bool is_plain = loss == 0 || (size >= 1e-4 && size < 1e6);
+  return is_plain ? absl::StrFormat("%.4f", loss) : absl::StrFormat("%.3e", loss);
+}
 
 std::string Join(const std::vector<std::string>& names) {
   std::string text;

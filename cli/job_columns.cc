@@ -73,22 +73,38 @@ constexpr Column kColumns[] = {
 
 constexpr char kSpec[] = "spec.";
 
-// A field of the specification; one of a list or an object is told as JSON.
-Cell SpecCell(const JobAnswer& job, absl::string_view path) {
-  const auto spec = nlohmann::json::parse(job.spec, nullptr, /*allow_exceptions=*/false);
+// nullptr: there is none.
+const nlohmann::json* FieldAt(const nlohmann::json& spec, absl::string_view path) {
   const nlohmann::json* at = &spec;
   while (!path.empty()) {
     const size_t end = std::min(path.find('.'), path.size());
-    if (!at->is_object()) return {};
+    if (!at->is_object()) return nullptr;
     const auto field = at->find(std::string(path.substr(0, end)));
-    if (field == at->end()) return {};
+    if (field == at->end()) return nullptr;
     at = &*field;
     path.remove_prefix(std::min(end + 1, path.size()));
   }
-  if (at->is_null()) return {};
-  if (at->is_string()) return Text(at->get<std::string>());
-  Cell cell{at->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
-  if (at->is_number()) cell.number = at->get<double>();
+  return at->is_null() ? nullptr : at;
+}
+
+// Of a field that a specification leaves out, where it is the same for all jobs.
+nlohmann::json DefaultOf(absl::string_view path) {
+  for (const JobField& field : JobFields())
+    if (field.name == path)
+      return nlohmann::json::parse(field.default_value, nullptr, /*allow_exceptions=*/false);
+  return nullptr;
+}
+
+// A field of the specification; one of a list or an object is told as JSON.
+Cell SpecCell(const JobAnswer& job, absl::string_view path) {
+  const auto spec = nlohmann::json::parse(job.spec, nullptr, /*allow_exceptions=*/false);
+  if (spec.is_discarded()) return {};
+  const nlohmann::json* const given = FieldAt(spec, path);
+  const nlohmann::json value = given == nullptr ? DefaultOf(path) : *given;
+  if (value.is_null() || value.is_discarded()) return {};  // or its default is computed
+  if (value.is_string()) return Text(value.get<std::string>());
+  Cell cell{value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)};
+  if (value.is_number()) cell.number = value.get<double>();
   return cell;
 }
 

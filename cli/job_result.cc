@@ -81,10 +81,11 @@ std::string ResultText(const JobResult& result) {
                     "\n");
   if (const std::string digest = DigestOf(job); !digest.empty())
     absl::StrAppend(&text, "  digest       ", digest, "\n");
-  absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n",
-                  "  history      ", HistoryFileOf(result.folder, job.id), "\n", "  checkpoints  ",
-                  result.folder, "/checkpoints\n", "  metrics      ", result.folder,
-                  "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
+  absl::StrAppend(&text, "  logs         ", LogFolder(result.folder, job.id), "\n");
+  if (job.step > 0)  // the file is made with the first step
+    absl::StrAppend(&text, "  history      ", HistoryFileOf(result.folder, job.id), "\n");
+  absl::StrAppend(&text, "  checkpoints  ", result.folder, "/checkpoints\n", "  metrics      ",
+                  result.folder, "/prometheus-targets.json (for Prometheus' file_sd_configs)\n");
   return text;
 }
 

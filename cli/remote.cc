@@ -268,15 +268,17 @@ class Watcher {
   }
 
  private:
-  // The job is looked at before each stream: one that is over may send no event any more. Where
-  // nothing can be written any more, nobody follows.
+  // The job is looked at before each stream: one that is over may send no event any more. After a
+  // stream that broke, as that of a slow reader does, there may be some all the same. Where nothing
+  // can be written any more, nobody follows.
   absl::StatusOr<int> Follow() {
     MUSTER_ASSIGN_OR_RETURN(const JobAnswer begun, rest_.Job(job_));
     if (screen_.shows_chart()) ShowPast(begun.step);
     int failures = 0;
+    bool may_lack_some = false;
     while (out_) {
       const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
-      if (now.ok() && IsOver(*now)) return ShowEnd(*now);
+      if (now.ok() && IsOver(*now) && !may_lack_some) return ShowEnd(*now);
       if (now.ok()) Take(*now);
       const absl::Status followed = rest_.Follow(job_, last_id_, [&](const EventAnswer& event) {
         last_id_ = event.id;
@@ -284,6 +286,7 @@ class Watcher {
         Show(event);
         return event.name != "done" && out_.good();
       });
+      may_lack_some = !followed.ok();
       if (followed.ok()) continue;
       if (!IsPassing(followed)) return followed;
       if (++failures > kReconnects)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -73,6 +75,7 @@ absl::StatusOr<Run> RunOf(const JobPlace& place, const std::string& name) {
 absl::StatusOr<int> TensorBoard(const RemoteArguments& arguments, const std::vector<JobPlace>& jobs,
                                 std::ostream& out) {
   const std::vector<std::string> names = NamesOf(jobs);
+  std::map<std::string, std::string> written;  // the runs, by their folder
   for (size_t i = 0; i < jobs.size(); ++i) {
     MUSTER_ASSIGN_OR_RETURN(const Run run, RunOf(jobs[i], names[i]));
     if (run.steps == 0) {
@@ -82,6 +85,12 @@ absl::StatusOr<int> TensorBoard(const RemoteArguments& arguments, const std::vec
     // A folder in the name of a run would be one of several levels.
     const std::string folder =
         absl::StrCat(arguments.output, "/", absl::StrReplaceAll(names[i], {{"/", "_"}}));
+    if (const auto [first, is_new] = written.emplace(folder, names[i]); !is_new)
+      return absl::InvalidArgumentError(
+          absl::StrCat(Printable(names[i]), " and ", Printable(first->second), " would both be ",
+                       Printable(folder), "; write them to two folders"));
+    if (std::filesystem::exists(arguments.output))
+      MUSTER_RETURN_IF_ERROR(CheckFolderToFill(folder));
     MUSTER_RETURN_IF_ERROR(MakeDirectories(folder));
     MUSTER_RETURN_IF_ERROR(WriteOutputFile(absl::StrCat(folder, "/", kFile), run.records));
     out << Printable(folder) << ": " << Plural(run.steps, "step") << std::endl;

@@ -69,7 +69,13 @@ absl::StatusOr<std::string> MlflowClient::Ask(const std::string& path, const std
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
   StopWith(curl, stop_);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, error);
-  if (!body.empty()) SendBody(curl, body);
+  if (!body.empty()) {
+    SendBody(curl, body);
+    // On a connection that was open already libcurl sends a request once more by itself where it
+    // breaks before an answer, and what the server took of the first would be there twice.
+    curl_easy_setopt(curl, CURLOPT_FRESH_CONNECT, 1L);
+    curl_easy_setopt(curl, CURLOPT_FORBID_REUSE, 1L);
+  }
   const auto [code, status] = Perform(curl);
   if (transfer.is_too_long)
     return absl::DataLossError(

@@ -124,16 +124,18 @@ absl::Status HistoryFile::Follow(const Journal& journal, const JobJournal& job, 
 }
 
 HistoryFiles::HistoryFiles(const Journal& journal, std::string folder,
-                           std::string tensorboard_folder, Known known)
+                           std::string tensorboard_folder, Known known, Duration last_look)
     : journal_(journal),
       folder_(std::move(folder)),
       tensorboard_folder_(std::move(tensorboard_folder)),
       known_(std::move(known)),
+      last_look_(last_look),
       thread_([this] { Loop(); }) {}
 
 HistoryFiles::~HistoryFiles() {
-  stop_writing_.request_stop();
+  if (last_look_ == Duration()) stop_writing_.request_stop();
   stop_.Stop();
+  if (!ended_.WaitFor(last_look_)) stop_writing_.request_stop();
   thread_.join();
 }
 
@@ -142,6 +144,7 @@ void HistoryFiles::Loop() {
     last = stop_.WaitFor(kPeriod);
     LookAtAll();
   }
+  ended_.Stop();
 }
 
 void HistoryFiles::LookAtAll() {

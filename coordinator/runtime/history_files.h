@@ -4,6 +4,7 @@
 // thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -19,6 +20,7 @@
 #include "coordinator/runtime/known_job.h"
 #include "coordinator/runtime/tensorboard_file.h"
 #include "lib/base/stop_signal.h"
+#include "lib/base/time.h"
 
 namespace muster::coordinator {
 
@@ -52,11 +54,13 @@ class HistoryFiles {
   // has a folder, which is made with its first step where nobody else has made it, and in
   // `tensorboard_folder` another one; empty: event files are not wanted. The files of a job that
   // was deleted are taken away, and nothing that others keep in these folders. `journal` outlives
-  // this.
+  // this. `last_look`: how long the last one may take where much is missing, such as a whole file
+  // of a job that is over; then a page of each file is added yet, and a later start adds the rest.
   using Known = std::function<absl::StatusOr<KnownJobsPtr>()>;
+  static constexpr std::chrono::seconds kLastLook{2};
   HistoryFiles(const Journal& journal, std::string folder, std::string tensorboard_folder,
-               Known known);
-  ~HistoryFiles();  // after a last look, which writes what is new, but no file anew
+               Known known, Duration last_look = kLastLook);
+  ~HistoryFiles();  // after a last look
   HistoryFiles(const HistoryFiles&) = delete;
   HistoryFiles& operator=(const HistoryFiles&) = delete;
 
@@ -81,9 +85,11 @@ class HistoryFiles {
   const std::string folder_;
   const std::string tensorboard_folder_;
   const Known known_;
+  const Duration last_look_;
   KnownJobsPtr seen_;                 // of the thread; null: it has seen none yet
   std::map<std::string, Kept> kept_;  // likewise
   StopSignal stop_;
+  StopSignal ended_;
   std::stop_source stop_writing_;  // more than a page of each file
   std::thread thread_;
 };

@@ -76,6 +76,8 @@ absl::Status CheckTemporary(const std::string& path, const std::string& temporar
 absl::StatusOr<std::string> Resolve(const std::string& path) {
   if (path.empty()) return absl::FailedPreconditionError("--output: it is empty; name a file");
   if (absl::EndsWith(path, "/")) return Refused(path, "is the name of a folder; name a file in it");
+  // What is written takes the place of a file at once, or not at all, which no stream does.
+  if (path == "-") return Refused(path, "stands for no output here; name a file");
   struct stat there {};
   if (lstat(path.c_str(), &there) != 0) {
     if (errno == ENAMETOOLONG) return TooLong(path);

@@ -148,6 +148,7 @@ absl::StatusOr<InitialMatch> MatchInitial(const InitialSpec& initial,
   }
   for (size_t i = 0; i < stored.size(); ++i)
     if (!used[i]) match.unused.push_back(stored[i].name);
+  if (stored.empty()) return Misfit("initial.file", "no tensor is in it; name another file");
   if (match.missing.size() == model.size())
     return Misfit("initial.file", absl::StrCat("no tensor of the model is in it; the model has ",
                                                List(match.missing), ", and the file ",

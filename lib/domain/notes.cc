@@ -26,6 +26,10 @@ std::vector<std::string> NotesOn(const JobSpec& spec) {
   if (training.steps > 0 || training.data.samples > 0)
     if (std::string note = NoteOnWarmup(training, samples); !note.empty())
       notes.push_back(std::move(note));
+  if (training.data.validation_share > 0 && !training.validation.paths.empty())
+    notes.push_back(
+        "data.validation_share leaves out samples that nothing is measured with, as "
+        "validation.paths names others; give one of the two");
   const CheckpointPolicy& checkpoint = spec.runtime.checkpoint;
   if (!checkpoint.at_end && checkpoint.every_steps == 0 && checkpoint.every_epochs == 0 &&
       checkpoint.every_seconds == 0)

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "lib/base/check.h"
+#include "lib/base/status.h"
 #include "lib/domain/auc.h"
 #include "lib/domain/left_out.h"
 
@@ -266,6 +267,13 @@ std::string WhyNotSums(const MeasureSums& sums) {
   return "";
 }
 
+absl::Status ErrorOfValidation(const TrainingSpec& training, const absl::Status& status) {
+  absl::string_view message = status.message();
+  if (training.validation.paths.empty() || !absl::ConsumePrefix(&message, "data.paths: "))
+    return Prefix("validation", status);
+  return absl::Status(status.code(), absl::StrCat("validation.paths: ", message));
+}
+
 IdRange MeasuredBy(LaneId lane, int32_t lanes, uint64_t samples) {
   const auto at = [&](int64_t l) {
     return static_cast<uint64_t>(absl::uint128(samples) * static_cast<uint64_t>(l) /
@@ -298,8 +306,8 @@ absl::StatusOr<std::vector<TensorSpec>> SumTensors(const ValidationSpec& validat
         kAucFloats * sizeof(float), " for an AUC"));
   if (std::find(names.begin(), names.end(), validation.metric) == names.end())
     return absl::FailedPreconditionError(
-        absl::StrCat("validation.metric: the task measures no ", validation.metric,
-                     "; it measures: ", absl::StrJoin(names, ", ")));
+        absl::StrCat("validation.metric: the task measures no '", validation.metric,
+                     "'; it measures: ", absl::StrJoin(names, ", ")));
   tensors.push_back({kLearnedName, {kFloats}, TensorKind::kSum});
   return tensors;
 }

@@ -65,6 +65,9 @@ bool MayPend(const std::optional<PendingMeasure>& pending, const TrainingSpec& t
 // Why lanes cannot have added up to them; empty: they can.
 std::string WhyNotSums(const MeasureSums& sums);
 
+// An error of the task that measures: it is told as one of the files that it measures with.
+absl::Status ErrorOfValidation(const TrainingSpec& training, const absl::Status& status);
+
 // The ids of validation samples that a lane measures.
 struct IdRange {
   uint64_t begin = 0;

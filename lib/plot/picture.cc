@@ -117,13 +117,13 @@ struct Range {
   double largest = 0;
 };
 
-// Of what is drawn; nothing: there is none.
-template <class Of>
-std::optional<Range> RangeOf(const std::vector<Curve>& curves, Of of) {
+// Of the points that count; nothing: there is none.
+template <class Counts, class Of>
+std::optional<Range> RangeOf(const std::vector<Curve>& curves, Counts counts, Of of) {
   std::optional<Range> range;
   for (const Curve& curve : curves)
     for (const Point& point : curve.points) {
-      if (!IsDrawn(point)) continue;
+      if (!counts(point)) continue;
       const double value = of(point);
       if (!range) range = Range{value, value};
       range->least = std::min(range->least, value);
@@ -132,13 +132,17 @@ std::optional<Range> RangeOf(const std::vector<Curve>& curves, Of of) {
   return range;
 }
 
+// Gaps, too: what is no number at the end of a curve is part of it.
 Axis XAxis(const std::vector<Curve>& curves) {
-  const Range range = RangeOf(curves, [](const Point& p) { return p.x; }).value_or(Range{0, 1});
+  const Range range =
+      RangeOf(
+          curves, [](const Point&) { return true; }, [](const Point& p) { return p.x; })
+          .value_or(Range{0, 1});
   return MakeAxis(range.least, range.largest, {.is_whole = true, .most_ticks = 8});
 }
 
 Axis YAxis(const std::vector<Curve>& curves, bool is_log) {
-  const std::optional<Range> found = RangeOf(curves, [](const Point& p) { return p.y; });
+  const std::optional<Range> found = RangeOf(curves, IsDrawn, [](const Point& p) { return p.y; });
   Range range = found.value_or(is_log ? Range{0.1, 1} : Range{0, 1});
   if (is_log) {
     const double room = std::pow(range.largest / range.least, kRoomAbove);

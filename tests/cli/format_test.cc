@@ -41,6 +41,9 @@ TEST(FormatTest, Rates) {
 TEST(FormatTest, LossesBytesAndLists) {
   EXPECT_EQ(Loss(5.54518), "5.5452");
   EXPECT_EQ(Loss(kNan), "?");
+  EXPECT_EQ(Loss(0), "0.0000");
+  EXPECT_EQ(Loss(-1.445e32), "-1.445e+32");
+  EXPECT_EQ(Loss(0.00003), "3.000e-05");
   EXPECT_EQ(Bytes(640), "640 B");
   EXPECT_EQ(Bytes(1536), "1.5 KiB");
   EXPECT_EQ(Bytes(25 * 1024.0 * 1024), "25 MiB");

@@ -47,6 +47,9 @@ TEST(JobColumnsTest, ATableHasWhatIsAskedForAndIsAsWideAsThat) {
 }
 
 TEST(JobColumnsTest, FieldsOfASpecificationThatAreNotThereAreUnknown) {
+  EXPECT_THAT(RowOf(Job("a", 1), {"spec.ema.decay", "spec.on_nan"}, "").cells,
+              ElementsAre("0", "stop"))
+      << "left out, they have their default";
   for (const char* column : {"spec.lanes", "spec.none", "spec.batch.none", "spec.optimizer.x"})
     EXPECT_THAT(RowOf(Job("a", 1), {column}, "").cells, ElementsAre("-")) << column;
   EXPECT_THAT(RowOf(Job("a", 1), {"spec.optimizer"}, "").cells,

@@ -1,5 +1,6 @@
 // The commands about jobs of a cluster, against a coordinator's REST that the test plays.
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -175,6 +176,11 @@ class JobCommandsTest : public ::testing::Test {
         stream->Send("1-1", name, nlohmann::json({{"text", text}}).dump());
       return;
     }
+    if (breaks_a_stream_.exchange(false)) {
+      SetState("runs", "done");
+      stream->Send("1-0", "step", std::string(size_t{64} << 20, ' '));  // more than it may hold
+      return;
+    }
     for (int step : {1, 2, 3})
       stream->Send(absl::StrCat("1-", step), "step",
                    absl::StrCat(R"({"time":"2026-11-21T10:11:2)", step, R"(.500Z","step":)", step,
@@ -198,6 +204,7 @@ class JobCommandsTest : public ::testing::Test {
   std::vector<std::pair<std::string, std::string>> failure_;
   std::string reason_;
   int exit_code_ = 0;
+  std::atomic<bool> breaks_a_stream_ = false;  // once, while the job comes to its end
   Mutex mutex_;
   std::map<std::string, std::string> states_ ABSL_GUARDED_BY(mutex_) = {{"done", "done"},
                                                                         {"runs", "running"}};
@@ -385,6 +392,15 @@ TEST_F(JobCommandsTest, WatchShowsTheLineThatTrainShows) {
   EXPECT_THAT(
       out_.str(),
       HasSubstr("step 4 of 4 · epoch 1 · loss 0.2500 · 8.00 samples/s\njob runs is done: "));
+}
+
+// As that of a reader who was too slow: its events are kept, and the job is over meanwhile.
+TEST_F(JobCommandsTest, WatchOfAStreamThatBrokeShowsWhatIsLeftOfAJobThatIsOver) {
+  breaks_a_stream_ = true;
+  EXPECT_EQ(Run({.command = Command::kWatch, .job = "runs", .json = true}), 0);
+  EXPECT_FALSE(breaks_a_stream_);
+  EXPECT_THAT(out_.str(), HasSubstr(R"({"event":"done")"));
+  EXPECT_THAT(out_.str(), HasSubstr(R"({"event":"job")"));
 }
 
 TEST_F(JobCommandsTest, WatchShowsRateAndNormWhereTheyAreAskedFor) {

@@ -258,6 +258,34 @@ TEST_F(PlotTest, ARunOfTensorBoardIsOfTheHistoryAsItIsAtTheEnd) {
   EXPECT_THAT(err_.str(), HasSubstr("is written by another command now; wait for it to end"));
 }
 
+// One took the place of the other, without a word.
+TEST_F(PlotTest, TwoRunsThatWouldBeOneFolderAreRefused) {
+  JobSpec spec;
+  spec.runtime.name = "count";
+  spec.training.task = "counting";
+  spec.training.steps = 3;
+  spec.training.batch = 2;
+  spec = *Complete(spec);
+  const Json job = {
+      {"id", "a"}, {"state", "done"}, {"sample", ""}, {"spec", Json::parse(ToJson(spec))}};
+  const FolderOpener open = [&](const std::string&) {
+    return Answering({{"/v1/jobs/a", {job}}, {"/v1/jobs/a/history", {Page({{0, 3}})}}});
+  };
+  const std::string one = folder_ + "/s/a_c", other = folder_ + "/s_a/c";
+  ASSERT_TRUE(std::filesystem::create_directories(one));
+  ASSERT_TRUE(std::filesystem::create_directories(other));
+  EXPECT_EQ(Remote({.command = RemoteArguments::Command::kTensorBoard,
+                    .dir = one,
+                    .has_dir = true,
+                    .jobs = {"a"},
+                    .dirs = {one, other},
+                    .output = folder_ + "/board"},
+                   {.out = out_, .err = err_}, nullptr, open),
+            64);
+  EXPECT_THAT(err_.str(),
+              HasSubstr(absl::StrCat("a (", other, ") and a (", one, ") would both be ")));
+}
+
 TEST(JobHistoryTest, TheNewestLossesOfAFile) {
   const std::string folder = Folder();
   const std::string path = folder + "/metrics.jsonl";

@@ -172,7 +172,7 @@ TEST_F(ValidationTest, WhatCannotBeMeasuredIsSaidWithItsField) {
     int exit_code;
   } kRows[] = {
       {{"validation.metric=auc", "validation.patience=1"},
-       "validation.metric: the task measures no auc",
+       "validation.metric: the task measures no 'auc'",
        kExitBadConfiguration},
       {{absl::StrCat("validation.paths=[", folder_ / "nowhere", "]")}, "nowhere", kExitBadData},
   };

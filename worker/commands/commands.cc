@@ -28,6 +28,7 @@
 #include "lib/checkpoint/served_files.h"
 #include "lib/data/hash_listener.h"
 #include "lib/data/kept_hash.h"
+#include "lib/domain/validation.h"
 #include "lib/export/written_export.h"
 #include "lib/kernels/float_env.h"
 #include "lib/launch/command_line.h"
@@ -183,7 +184,7 @@ absl::StatusOr<std::unique_ptr<LaneMeasures>> MeasuresOf(const JobSpec& spec,
   preparing.plugin = trained.plugin;
   absl::StatusOr<MadeTask> made =
       MakeAnyTask(training, DataPart::kValidation, words.plugin_folders, preparing);
-  MUSTER_RETURN_IF_ERROR(Prefix("validation", made.status()));
+  MUSTER_RETURN_IF_ERROR(ErrorOfValidation(training, made.status()));
   return LaneMeasures::Make(std::move(made->task), training, trained.task->Tensors());
 }
 

@@ -18,6 +18,7 @@
 #include "lib/domain/left_out.h"
 #include "lib/domain/plugin_use.h"
 #include "lib/domain/samples.h"
+#include "lib/domain/validation.h"
 #include "lib/kernels/fingerprint.h"
 #include "lib/kernels/finite.h"
 #include "lib/kernels/float_env.h"
@@ -181,7 +182,7 @@ absl::Status Trainer::PrepareMeasures(const TrainingSpec& training,
   validated_ = training;
   absl::StatusOr<std::unique_ptr<Task>> task =
       parts_.make_task(validated_, DataPart::kValidation, nullptr);
-  MUSTER_RETURN_IF_ERROR(Prefix("validation", task.status()));
+  MUSTER_RETURN_IF_ERROR(ErrorOfValidation(validated_, task.status()));
   MUSTER_CHECK(FloatEnvironmentIsSet(), "a task must leave the float environment as it is");
   MUSTER_ASSIGN_OR_RETURN(measures_, LaneMeasures::Make(*std::move(task), validated_, tensors));
   const std::vector<TensorSpec>& sums = measures_->sum_tensors();

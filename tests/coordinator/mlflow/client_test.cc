@@ -88,6 +88,18 @@ TEST(MlflowClient, OddAnswersAreErrorsWithinTheirTime) {
   EXPECT_TRUE(absl::IsUnavailable(nobody.Ask("/x", "").status()));
 }
 
+// Whoever asks finds out first what the server took of it. libcurl does not ask.
+TEST(MlflowClient, WhatGotNoAnswerIsNotSentOnceMoreByItself) {
+  RudeReceiver server([](int n, const Received&) -> std::string {
+    return n == 1 ? "" : "HTTP/1.1 200 x\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}";
+  });
+  std::atomic<bool> stop{false};
+  MlflowClient client({.url = ServerOf(server)}, kPatience, stop);
+  EXPECT_EQ(*client.Ask("/runs/create", "{}"), "{}");
+  EXPECT_TRUE(absl::IsUnavailable(client.Ask("/runs/log-batch", "{}").status()));
+  EXPECT_EQ(server.received().size(), 2u);
+}
+
 TEST(MlflowClient, AStopBreaksARequestOff) {
   RudeReceiver server([](int, const Received&) { return RudeReceiver::kHangs; });
   std::atomic<bool> stop{true};

@@ -433,12 +433,13 @@ TEST_F(HistoryTest, WhoeverIsToldToStopWritesOnePageMore) {
 // The files of all jobs, at one look: that before they are left.
 class HistoryFilesTest : public HistoryTest {
  protected:
-  void LookAt(const KnownJobsPtr& jobs) {
+  void LookAt(const KnownJobsPtr& jobs, Duration last_look = std::chrono::minutes(1)) {
     std::atomic<bool> is_last = false;
-    const HistoryFiles files(*journal_, files_, board_, [&]() -> absl::StatusOr<KnownJobsPtr> {
+    const auto known = [&]() -> absl::StatusOr<KnownJobsPtr> {
       if (!is_last) return absl::UnavailableError("not yet");
       return jobs;
-    });
+    };
+    const HistoryFiles files(*journal_, files_, board_, known, last_look);
     is_last = true;
   }
   KnownJobsPtr Ours() const {
@@ -456,10 +457,19 @@ class HistoryFilesTest : public HistoryTest {
   const std::string board_ = folder_ + "/board";
 };
 
-TEST_F(HistoryFilesTest, TheLastLookWritesNoneAnew) {
+// Whoever wants the coordinator to end would wait for a file of millions of steps.
+TEST_F(HistoryFilesTest, TheLastLookEndsWithItsTime) {
+  Record(0, 2 * kHistoryStepsPerPage + 1);
+  LookAt(Ours(), Duration());
+  EXPECT_EQ(Lines().size(), static_cast<size_t>(kHistoryStepsPerPage));
+}
+
+// A coordinator that starts with a job that is over ends at once: there is no other look.
+TEST_F(HistoryFilesTest, TheLastLookWritesAFileAnew) {
   Record(0, 2 * kHistoryStepsPerPage + 1);
   LookAtOurs();
-  EXPECT_EQ(Lines().size(), static_cast<size_t>(kHistoryStepsPerPage));
+  EXPECT_EQ(Lines().size(), static_cast<size_t>(2 * kHistoryStepsPerPage + 1));
+  EXPECT_TRUE(Exists(board_ + "/a"));
 }
 
 // The agent of its members makes one where it is on the machine of the coordinator, and not in a

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -34,7 +35,8 @@ struct Received {
 
 class RudeReceiver {
  public:
-  // The bytes that answer the n-th request, from 0, after which the connection is closed.
+  // The bytes that answer the n-th request, from 0, after which the connection is closed, unless
+  // they say "keep-alive".
   using Answer = std::function<std::string(int n, const Received& request)>;
   // In place of an answer: nothing comes until the other side goes away.
   static constexpr char kHangs[] = "hangs";
@@ -115,6 +117,7 @@ class RudeReceiver {
       if (now <= 0) return;
       sent += static_cast<size_t>(now);
     }
+    if (absl::StrContains(answer, "keep-alive")) Serve(fd);
   }
   static size_t LengthIn(const Received& request) {
     size_t length = 0;

@@ -95,6 +95,7 @@ TEST_F(OutputFile, WhatIsNoFileIsRefusedAndStays) {
   ExpectRefused(Path("dangling.svg"),
                 "is a symbolic link that leads to no file; remove it, or name another file");
   ExpectRefused(Path("dir.svg/"), "is the name of a folder; name a file in it");
+  ExpectRefused("-", "stands for no output here; name a file");
   EXPECT_EQ(CheckOutputFile("").message(), "--output: it is empty; name a file");
   EXPECT_TRUE(fs::is_fifo(Path("pipe.svg")));
   EXPECT_TRUE(fs::is_symlink(Path("to-pipe.svg")));

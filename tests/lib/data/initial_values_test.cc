@@ -176,6 +176,10 @@ INSTANTIATE_TEST_SUITE_P(
                Spec({}, false),
                "initial.file: no tensor of the model is in it; the model has body.weight, "
                "head.weight, head.bias, body.count, and the file a, b; change initial.map"},
+        Misfit{"no tensor",
+               {},
+               Spec({}, false),
+               "initial.file: no tensor is in it; name another file"},
         Misfit{"one name for two", WithOneMore(), Spec({{"old.", "head."}}, false),
                "initial.map: 'head.bias' and 'old.bias' of the file both become 'head.bias'"},
         Misfit{"no such prefix",

@@ -11,6 +11,14 @@ namespace {
 
 using testing::HasSubstr;
 
+TEST(Notes, SamplesThatAreLeftOutForNothing) {
+  JobSpec spec;
+  spec.training.data.validation_share = 0.5;
+  EXPECT_TRUE(NotesOn(spec).empty()) << "evaluate measures with them";
+  spec.training.validation.paths = {"held-out"};
+  EXPECT_THAT(NotesOn(spec), testing::ElementsAre(HasSubstr("data.validation_share leaves out")));
+}
+
 TEST(Notes, LanesThatAreTooSmallForBatchNorm) {
   const TensorSpec weight{"1.weight", {8}};
   const TensorSpec mean{"1.running_mean", {8}, TensorKind::kBuffer};

@@ -64,7 +64,7 @@ TEST(SumTensors, TellTheMetricsToWhoeverHasTheLayout) {
   ValidationSpec other = Measuring().validation;
   other.metric = "accuracy";
   EXPECT_THAT(SumTensors(other, metrics).status().message(),
-              HasSubstr("validation.metric: the task measures no accuracy; it measures: loss, "
+              HasSubstr("validation.metric: the task measures no 'accuracy'; it measures: loss, "
                         "perplexity"));
   EXPECT_FALSE(SumTensors(other, {}).ok());
   EXPECT_FALSE(SumTensors(Measuring().validation,
@@ -393,6 +393,19 @@ TEST(Delay, IsAtMostTheStepsBetweenMeasuresAndOfEpochsTheyAreKnownLate) {
 }
 
 // The measure of the last state of all has no step to ride with.
+TEST(Validation, AnErrorOfItsFilesNamesTheFieldThatNamesThem) {
+  TrainingSpec training;
+  const absl::Status missing = absl::FailedPreconditionError("data.paths: a.csv does not exist");
+  EXPECT_EQ(ErrorOfValidation(training, missing).message(),
+            "validation: data.paths: a.csv does not exist");
+  training.validation.paths = {"a.csv"};
+  EXPECT_EQ(ErrorOfValidation(training, missing),
+            absl::FailedPreconditionError("validation.paths: a.csv does not exist"));
+  EXPECT_EQ(ErrorOfValidation(training, absl::DataLossError("a.csv:3: no number")),
+            absl::DataLossError("validation: a.csv:3: no number"));
+  EXPECT_TRUE(ErrorOfValidation(training, absl::OkStatus()).ok());
+}
+
 TEST(MeasuredByAFollower, AreTheStatesBeforeTheLast) {
   TrainingSpec training = Measuring();
   training.steps = 20;
