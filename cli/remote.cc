@@ -278,15 +278,18 @@ class Watcher {
     bool may_lack_some = false;
     while (out_) {
       const absl::StatusOr<JobAnswer> now = rest_.Job(job_);
-      if (now.ok() && IsOver(*now) && !may_lack_some) return ShowEnd(*now);
+      const bool is_over = now.ok() && IsOver(*now);
+      if (is_over && !may_lack_some) return ShowEnd(*now);
       if (now.ok()) Take(*now);
+      const std::string before = last_id_;
       const absl::Status followed = rest_.Follow(job_, last_id_, [&](const EventAnswer& event) {
         last_id_ = event.id;
         failures = 0;
         Show(event);
         return event.name != "done" && out_.good();
       });
-      may_lack_some = !followed.ok();
+      // What is over, and has told nothing more, has nothing more to tell.
+      may_lack_some = !followed.ok() && !(is_over && last_id_ == before);
       if (followed.ok()) continue;
       if (!IsPassing(followed)) return followed;
       if (++failures > kReconnects)

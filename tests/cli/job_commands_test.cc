@@ -178,7 +178,7 @@ class JobCommandsTest : public ::testing::Test {
     }
     if (breaks_a_stream_.exchange(false)) {
       SetState("runs", "done");
-      stream->Send("1-0", "step", std::string(size_t{64} << 20, ' '));  // more than it may hold
+      stream->Send("1-0", "step", std::string(size_t{16} << 20, ' '));  // more than it may hold
       return;
     }
     for (int step : {1, 2, 3})
